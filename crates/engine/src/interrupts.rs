@@ -121,9 +121,11 @@ impl Folder {
     fn interrupt(&self, path: &Path) -> Stopping {
         let mut text = Vec::new();
         if let Ok(file) = std::fs::File::open(path) {
-            let _ = file.take(LONGEST_REASON).read_to_end(&mut text);
+            // As far as a key reaches beyond the end, so that no part of one is left.
+            let _ = file.take(LONGEST_REASON + self.redactor.reach() as u64).read_to_end(&mut text);
         }
         let reason = self.redactor.redact(String::from_utf8_lossy(&text).trim()).into_owned();
+        let reason = reason.chars().take(LONGEST_REASON as usize).collect::<String>();
         Stopping::Interrupt { author: AUTHOR.to_owned(), reason: Some(reason).filter(|reason| !reason.is_empty()) }
     }
 

@@ -130,6 +130,16 @@ pub fn address_holds_access(address: &str) -> bool {
     harvest_forge::holds_access(address) || looks_like_a_key(address)
 }
 
+/// The same for the name of a cap.
+pub fn cap_holds_access(name: &str) -> bool {
+    looks_like_a_key(name) || name.strip_prefix("repository:").is_some_and(address_holds_access)
+}
+
+/// A cap as turns count against it: logins on GitHub are written in lower case.
+pub fn cap_name(name: &str) -> String {
+    if name.starts_with("user:github:") { name.to_ascii_lowercase() } else { name.to_owned() }
+}
+
 /// The same for a prompt, which stays within its limit.
 pub fn redact_prompt(prompt: harvest_core::Prompt) -> Result<harvest_core::Prompt, harvest_vault::Error> {
     Ok(submit::clean_prompt(&Redactor::of_process()?, prompt))

@@ -66,15 +66,15 @@ impl Tenancy {
             limit(format!("project {}", project.name), quota, asker, vec![format!("project:{}", project.name)])
         }));
         limits.retain(|limit| limit.unfinished.is_some() || limit.daily.is_some());
-        Admission { person: Some(user.to_owned()), token, is_stranger: false, limits }
+        Admission { person: Some(user.to_owned()), token, is_stranger: false, limits, caps: self.caps_of(user) }
     }
 }
 
 impl Tenancy {
     /// Someone who tells the agent of a task of `repository` something new, with the limits that hold for them.
     pub fn requester(&self, user: &str, repository: &str, token: Option<TokenId>) -> Requester {
-        let limits = self.admission(user, repository, token.clone()).limits;
-        Requester { person: user.to_owned(), token, limits }
+        let Admission { limits, caps, .. } = self.admission(user, repository, token.clone());
+        Requester { person: user.to_owned(), token, limits, caps }
     }
 
     /// The limits that hold beside those of [`Self::admission`] for someone who has no role.

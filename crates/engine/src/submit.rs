@@ -368,9 +368,9 @@ impl Engine {
         })
     }
 
-    /// What a turn counts against: a cap of a person holds under each of their names.
+    /// What a turn counts against.
     pub(crate) fn caps(&self, repository: &str, person: &str, provider: Option<&str>) -> Vec<String> {
-        let people = self.options.tenancy.now().names_of(person).into_iter().map(|name| format!("user:{name}"));
+        let people = self.options.tenancy.now().caps_of(person);
         let credential = provider.map(|provider| format!("credential:{provider}"));
         std::iter::once(format!("repository:{repository}")).chain(people).chain(credential).collect()
     }

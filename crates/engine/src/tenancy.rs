@@ -74,6 +74,11 @@ impl Tenancy {
         [user.to_owned(), counted_as].into_iter().chain(on_github).collect()
     }
 
+    /// The caps on how much of a person's is worked on at a time: they hold under each of their names.
+    pub(crate) fn caps_of(&self, user: &str) -> Vec<String> {
+        self.names_of(user).into_iter().map(|name| format!("user:{name}")).collect()
+    }
+
     /// The accounts that a turn is booked on which acts for `actor`. The token that they asked with is among them, whoever
     /// asked for the task, and no other.
     pub(crate) fn accounts_of(&self, task: &Task, actor: &Actor) -> Vec<(Account, Option<Cost>)> {

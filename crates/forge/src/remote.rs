@@ -39,12 +39,17 @@ pub(crate) fn file_path(url: &str) -> Option<PathBuf> {
         }
         path.push(decoded.unwrap_or(byte));
     }
+    // Git takes no notice of a host.
+    if let Some(begin) = path.iter().position(|byte| *byte == b'/') {
+        path.drain(..begin);
+    }
     Some(PathBuf::from(OsString::from_vec(path)))
 }
 
 impl Remote {
     pub fn new(url: &str, git: Git) -> Result<Self, Error> {
-        let refuse = |reason| Err(Error::UnsupportedUrl { url: without_access(url), reason });
+        let shown = if holds_access(url) { without_access(url) } else { url.to_owned() };
+        let refuse = |reason| Err(Error::UnsupportedUrl { url: shown.clone(), reason });
         if url.starts_with('-') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return refuse("it begins with a dash or holds white space");
         }
@@ -149,7 +154,10 @@ fn without_answers(message: &str) -> String {
 /// Whether an address says by what someone gets in, and not only where the repository is. The user of an SSH address does not:
 /// keys do.
 pub fn holds_access(address: &str) -> bool {
-    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let Some((scheme, rest)) = address.split_once("://") else {
+        // `host:path`; a path may have any name.
+        return address.split_once(':').is_some_and(|(host, path)| !host.contains('/') && path.contains('@'));
+    };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let by_ssh = scheme.eq_ignore_ascii_case("ssh");
     let by_file = scheme.eq_ignore_ascii_case("file");
@@ -159,7 +167,7 @@ pub fn holds_access(address: &str) -> bool {
 
 /// `https://user:secret@host/x?key=secret` → `https://host/x`.
 fn without_access(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else { return "the address".to_owned() };
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -216,7 +224,13 @@ mod tests {
 
     #[test]
     fn the_path_of_a_file_address_is_what_git_makes_of_it() {
-        for (url, path) in [("file:///srv/a", "/srv/a"), ("FILE:///srv/%61%2Fb", "/srv/a/b"), ("file:///a%2", "/a%2")] {
+        for (url, path) in [
+            ("file:///srv/a", "/srv/a"),
+            ("FILE:///srv/%61%2Fb", "/srv/a/b"),
+            ("file:///a%2", "/a%2"),
+            ("file://localhost/srv/a", "/srv/a"),
+            ("file://x%2Fsrv/a", "/srv/a"),
+        ] {
             assert_eq!(file_path(url), Some(PathBuf::from(path)), "{url}");
         }
         assert_eq!(file_path("https://example.com/a"), None);
@@ -224,8 +238,13 @@ mod tests {
 
     #[test]
     fn addresses_that_hold_access_are_refused_and_not_repeated() {
-        let accepted =
-            ["https://example.com/x@2.git", "ssh://git@example.com/x", "git@example.com:x", "file:///srv/a?b"];
+        let accepted = [
+            "/srv/a:b@c",
+            "https://example.com/x@2.git",
+            "ssh://git@example.com/x",
+            "git@example.com:x",
+            "file:///srv/a?b",
+        ];
         let refused = [
             "https://ada:secret@example.com/x.git",
             "https://secret@example.com/x.git",
@@ -236,9 +255,11 @@ mod tests {
             "https://example.com/x.git#secret",
             "ssh://git:secret@example.com/x.git",
             "git://secret@example.com/x.git",
+            "ada:secret@example.com:x.git",
+            "https:/ada:secret@example.com/x.git",
         ];
         for url in accepted {
-            assert!(Remote::new(url, Git::new(Home::Nobody)).is_ok(), "{url}");
+            assert!(!holds_access(url), "{url}");
         }
         for url in refused {
             let error = Remote::new(url, Git::new(Home::Nobody)).unwrap_err();

@@ -253,7 +253,8 @@ impl Prices {
         let rest_after = |name: &str| model.strip_prefix(name).filter(|rest| rest.starts_with(['-', ':', '@']));
         let mut variant_of = models.iter().filter_map(|(name, row)| Some((name, row, rest_after(name)?))).peekable();
         if variant_of.peek().is_none() {
-            return models.get("*");
+            // What is worked out elsewhere is not the hardware that a price for every model was meant for.
+            return models.get("*").filter(|_| !model.ends_with("cloud"));
         }
         let released = variant_of.filter(|(_, _, rest)| is_release(rest));
         released.max_by_key(|(name, ..)| name.len()).map(|(_, row, _)| row)
@@ -439,6 +440,9 @@ mod tests {
             assert_eq!(prices.unpriced(vendor, model, &Terms::default()), None, "{model}");
         }
         assert_eq!(prices.unpriced("ollama", "qwen3:8b", &terms), None, "what costs nothing needs no price");
+        for model in ["gpt-oss:120b-cloud", "kimi-k2:cloud"] {
+            assert!(prices.unpriced("ollama", model, &terms).is_some(), "{model}");
+        }
         let (guessed, is_guess) = heard("gemini-3.8-flash", &MILLION_IN);
         assert!(is_guess && guessed > prices.cost("gemini", "gemini-3.8-flash", None, &MILLION_IN, 0, Input::Silent).0);
     }

@@ -93,7 +93,14 @@ impl Desk for FrontDesk {
         let (new, old) = (Layer::of_settings(project, settings)?, Layer::of_settings(project, before));
         let old = old.ok();
         let values = old.as_ref().map(|old| &old.values);
-        let reaching = REACHING.into_iter().find(|key| new.values.get(key) != values.and_then(|old| old.get(key)));
+        let is_changed = |key: &Key| new.values.get(key) != values.and_then(|old| old.get(key));
+        let reaching = REACHING.into_iter().find(is_changed);
+        // Whoever pays for the installation's keys has said what a task may cost.
+        let installed = self.installation.settings()?;
+        let installed = installed.clone().for_project(project).unwrap_or(installed).without_project_settings();
+        let before = old.as_ref().and_then(|old| old.money(Key::BudgetUsd));
+        let (most, asked) = (installed.money(Key::BudgetUsd).max(before), new.money(Key::BudgetUsd));
+        let reaching = reaching.or_else(|| Some(Key::BudgetUsd).filter(|_| most.is_some() && asked > most));
         let reaching = reaching.map(|key| key.name().to_owned()).or_else(|| {
             let before = |name: &str| old.as_ref().and_then(|old| old.servers.get(name));
             let mut changed = new.servers.iter().filter(|(name, server)| before(name) != Some(server));

@@ -1,5 +1,6 @@
 //! `harvest queue …`: how the queue is worked off, changed while it is.
 
+use harvest_core::Code;
 use harvest_store::QueueSettings;
 
 use crate::cli::{CapSize, Global, PoolSize, Queue};
@@ -24,7 +25,14 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
         }
         Queue::Pause => store.set_queue(QueueSettings { paused: true, ..settings }).await?,
         Queue::Resume => store.set_queue(QueueSettings { paused: false, ..settings }).await?,
-        Queue::Cap { name, size: CapSize(size) } => store.set_cap(name, *size).await?,
+        Queue::Cap { name, size: CapSize(size) } => {
+            if size.is_some() && harvest_engine::cap_holds_access(name) {
+                let message =
+                    "the name holds a user, a password, a query or a key, and names of caps are stored and shown";
+                return Err(Failure::refused(Code::BadOption, message, "name it as `harvest repo list` shows it"));
+            }
+            store.set_cap(&harvest_engine::cap_name(name), *size).await?;
+        }
     }
     let _ = if global.json { output::json(&store.queue().await?) } else { output::line(&words(style, &command)) };
     Ok(Exit::Done)

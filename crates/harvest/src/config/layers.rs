@@ -152,6 +152,13 @@ fn parse(place: &str, text: &str) -> Result<toml::Table, Failure> {
 }
 
 impl Layer {
+    pub fn money(&self, key: Key) -> Option<Cost> {
+        match self.values.get(&key) {
+            Some(Value::Money(cost)) => Some(*cost),
+            _ => None,
+        }
+    }
+
     /// Reads TOML, refusing whatever is not understood.
     pub fn parse(origin: Origin, text: &str) -> Result<Self, Failure> {
         let table = parse(&origin.describe(), text)?;
@@ -311,6 +318,12 @@ impl Layers {
     pub fn for_project(self, name: &str) -> Option<Self> {
         let project = self.projects.iter().find(|project| project.name == name)?.clone();
         Some(self.within(&project))
+    }
+
+    /// The same without what was set for projects over the API.
+    pub fn without_project_settings(mut self) -> Self {
+        self.layers.retain(|layer| !matches!(layer.origin, Origin::ProjectSettings { .. }));
+        self
     }
 
     pub(super) fn within(self, project: &Project) -> Self {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use ureq::http::Method;
 
 use crate::github::{self, Hub};
 use crate::interrupts::hanging;
@@ -310,6 +311,17 @@ fn a_key_in_the_address_of_a_repository_is_refused_and_kept_nowhere() {
             exits.push((path, answer.text.clone()));
         }
     }
+    for (key, place) in SHAPES.iter().flat_map(|key| places.map(|place| (key, place))) {
+        let name = format!("repository:https://{}", place.replace("KEY", key));
+        let refused = admin.send(Method::PUT, "/api/queue/caps", Some(&json!({ "name": name, "size": 1 })));
+        assert!(text(&refused.problem(400, "HV-0604"), "detail").contains("a query or a key"), "{refused:?}");
+        exits.push(("cap", refused.text.clone()));
+    }
+    let capped =
+        world.harvest(&["queue", "cap", &format!("repository:https://{}@host.test/x", SHAPES[0]), "1"]).finish();
+    assert_eq!(capped.exit, Some(2), "{capped:?}");
+    exits.push(("cap", format!("{capped:?}")));
+    assert_eq!(admin.get("/api/queue").ok()["caps"], json!([]));
     for path in ["/api/repositories", "/api/projects", "/api/tasks"] {
         assert_eq!(admin.get(path).ok()["items"], json!([]), "{path}: nothing is left of what was refused");
     }

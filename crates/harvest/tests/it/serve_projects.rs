@@ -121,6 +121,10 @@ fn whoever_changes_settings_has_read_them() {
             .unwrap()
             .contains("egress.allow")
     );
+    // It raises no budget above what the installation has said: there, 10 by itself.
+    let dear = json!({ "settings": { "budget_usd": 10.01, "egress": { "allow": ["example.com"] } } });
+    let problem = put(&local, path, Some(tag), &dear).problem(403, "HV-0602");
+    assert!(problem["detail"].as_str().unwrap().contains("budget_usd"), "{problem}");
     let own = json!({ "settings": { "budget_usd": 4, "egress": { "allow": ["example.com"] } } });
     put(&local, path, Some(tag), &own).ok();
     let member = server.with(&world.token(&["--role", "member", "--project", "shop"]));

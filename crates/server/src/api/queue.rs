@@ -163,9 +163,13 @@ pub async fn set_cap(State(app): State<App>, Body(change): Body<CapChange>) -> R
     if !has_kind || change.name.len() > LONGEST_CAP || change.name.contains(char::is_control) {
         return Err(Problem::bad("name", "it must begin with `repository:`, `user:` or `credential:`"));
     }
+    if change.size.is_some() && harvest_engine::cap_holds_access(&change.name) {
+        let detail = "it holds a user, a password, a query or a key, and names of caps are stored and shown";
+        return Err(Problem::bad("name", detail).help("name the repository as GET /api/repositories shows it"));
+    }
     if change.size == Some(0) {
         return Err(Problem::bad("size", "it must be 1 or more; `null` takes the cap away"));
     }
-    app.store.set_cap(&change.name, change.size).await?;
+    app.store.set_cap(&harvest_engine::cap_name(&change.name), change.size).await?;
     get(State(app)).await
 }

@@ -29,6 +29,8 @@ pub struct Admission {
     /// The person has no role, or is a program: the task counts among those that strangers begin in a day.
     pub is_stranger: bool,
     pub limits: Vec<Limit>,
+    /// The caps of the person, which a turn that is begun again counts against from then on.
+    pub caps: Vec<String>,
 }
 
 /// The quota of one holder.

@@ -81,6 +81,8 @@ pub struct Requester {
     pub token: Option<TokenId>,
     /// They are held to these when the task becomes theirs by it.
     pub limits: Vec<Limit>,
+    /// Their caps, which the turn counts against from then on.
+    pub caps: Vec<String>,
 }
 
 /// What a person says about a plan.

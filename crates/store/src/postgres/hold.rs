@@ -82,11 +82,12 @@ pub(super) async fn resume(
 async fn instruct(db: &Connection, task: &TaskId, by: &Requester, at: Timestamp) -> Result<(), Error> {
     db.query("SELECT harvest_lock(true)", &[]).await?;
     let under_way = quota::under_way(db, &by.limits).await?;
-    act_for(db, task, "held", &by.person, by.token.as_ref()).await?;
+    act_for(db, task, "held", &by.person, by.token.as_ref(), &by.caps).await?;
     quota::admit_more(db, &by.limits, &under_way, at).await
 }
 
-/// The last turn of the task with this status acts for a person from now on, and spends with the token that they asked with.
+/// The last turn of the task with this status acts for a person from now on, counts against their caps, and spends with the
+/// token that they asked with.
 /// It is written before the turn moves on, in the same transaction.
 pub(super) async fn act_for(
     db: &Connection,
@@ -94,11 +95,23 @@ pub(super) async fn act_for(
     status: &str,
     person: &str,
     token: Option<&TokenId>,
+    caps: &[String],
 ) -> Result<(), Error> {
     db.query("SELECT harvest_lock(true)", &[]).await?;
     let sql = "UPDATE turns SET acts_for = $3, counts_for = $3, token = $4 WHERE number =
-         (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1)";
-    db.execute(sql, &[&task.as_str(), &status, &text(person), &token.map(TokenId::as_str)]).await.map(drop)
+         (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1)
+         RETURNING number";
+    let found = db.query(sql, &[&task.as_str(), &status, &text(person), &token.map(TokenId::as_str)]).await?;
+    let Some(turn) = found.first().map(|row| row.get::<_, i64>(0)).filter(|_| !caps.is_empty()) else {
+        return Ok(());
+    };
+    // One that counts against nothing goes on so.
+    let sql = "INSERT INTO turn_caps (turn, cap, rank)
+         SELECT $1, named, (SELECT max(rank) FROM turn_caps WHERE turn = $1) FROM unnest($2::text[]) AS named
+         WHERE EXISTS (SELECT 1 FROM turn_caps WHERE turn = $1) ON CONFLICT DO NOTHING";
+    db.execute(sql, &[&turn, &caps]).await?;
+    let sql = "DELETE FROM turn_caps WHERE turn = $1 AND cap LIKE 'user:%' AND cap <> ALL($2::text[])";
+    db.execute(sql, &[&turn, &caps]).await.map(drop)
 }
 
 /// What the status that forbids it says, or the empty one when there is no such task.

@@ -90,7 +90,7 @@ pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease
 /// In a transaction.
 pub(super) async fn retry(db: &Connection, task: &TaskId, admission: &Admission, at: Timestamp) -> Result<(), Error> {
     if let Some(person) = &admission.person {
-        hold::act_for(db, task, "done", person, admission.token.as_ref()).await?;
+        hold::act_for(db, task, "done", person, admission.token.as_ref(), &admission.caps).await?;
         quota::count_line_for(db, task.as_str(), person).await?;
     }
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;

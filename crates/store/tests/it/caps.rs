@@ -1,7 +1,7 @@
 //! Caps: no more turns at a time than they allow, the rest parked and let in one by one, whatever happens to the others.
 
-use harvest_core::{TaskId, TurnStatus};
-use harvest_store::{Cap, NewTask, Store};
+use harvest_core::{Move, Prompt, TaskId, TurnStatus};
+use harvest_store::{Admission, Cap, NewTask, Requester, Step, Store};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -40,6 +40,47 @@ on_both! {
         assert_eq!(store.queue().await.unwrap().caps, [cap(0)], "ready ones do not work yet");
         store.claim(a_claim(&me, 1)).await.unwrap();
         assert_eq!(store.queue().await.unwrap().caps, [cap(1)]);
+    }
+
+    async fn a_turn_that_is_begun_again_counts_against_the_caps_of_who_asks(place) {
+        let store = place.open().await;
+        for cap in ["user:bob", "user:eve"] {
+            store.set_cap(cap, Some(1)).await.unwrap();
+        }
+        let used = async |cap: &str| {
+            let caps = store.queue().await.unwrap().caps;
+            caps.iter().find(|known| known.name == cap).unwrap().used
+        };
+        let mut failed = Vec::new();
+        for _ in 0..3 {
+            let made = create(&store, under(&["repo", "user:bob"])).await;
+            fail(&store, &claim(&store, &made.turn).await).await;
+            failed.push(made.task.id);
+        }
+        let eve = || Admission { person: Some("eve".into()), caps: vec!["user:eve".into()], ..Admission::default() };
+        for task in &failed[..2] {
+            store.retry(task, eve(), now()).await.unwrap();
+        }
+        assert_eq!(parked(&store).await, (1, 1), "one of hers at a time");
+        store.retry(&failed[2], Admission::default(), now()).await.unwrap();
+        assert_eq!(parked(&store).await, (2, 1), "she takes no place of his");
+        let leases = store.claim(a_claim(&owner(), 10)).await.unwrap();
+        assert_eq!((leases.len(), used("user:eve").await, used("user:bob").await), (2, 1, 1));
+        for lease in &leases {
+            complete(&store, lease).await;
+        }
+        assert_eq!(parked(&store).await, (1, 0));
+        complete(&store, &claim_any(&store, &owner()).await.unwrap()).await;
+        assert_eq!((used("user:eve").await, used("user:bob").await), (0, 0));
+        // Whoever tells a waiting turn something new.
+        let interrupted = create(&store, under(&["repo", "user:bob"])).await;
+        let lease = claim(&store, &interrupted.turn).await;
+        store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
+        store.interrupt(&lease, now(), Vec::new()).await.unwrap();
+        let by = Requester { caps: vec!["user:eve".into()], ..requester("eve", None) };
+        store.resume(&lease.task, by, Some(Prompt::new("Use tabs").unwrap()), now()).await.unwrap();
+        claim_any(&store, &owner()).await.unwrap();
+        assert_eq!((used("user:eve").await, used("user:bob").await), (1, 0));
     }
 
     async fn the_best_parked_one_goes_first(place) {
@@ -131,7 +172,7 @@ on_both! {
         store.release(&me, now()).await.unwrap();
         assert_eq!(parked(&store).await, (1, 1), "it is ready again and still has its place");
         let lease = claim(&store, &first.turn).await;
-        store.append(&lease, harvest_store::Step::new(now(), Vec::new()).retrying(later(60))).await.unwrap();
+        store.append(&lease, Step::new(now(), Vec::new()).retrying(later(60))).await.unwrap();
         assert_eq!(status(&store, &second.task.id).await, TurnStatus::Ready);
         let reclaimed = store.reclaim(later(61)).await.unwrap();
         assert_eq!(reclaimed.due, 1);

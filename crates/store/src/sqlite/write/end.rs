@@ -243,7 +243,7 @@ pub(crate) fn retry(
     // What was asked of it before it ended is over with that.
     claim::forget_stop(db, rows.turn)?;
     if let Some(person) = &admission.person {
-        hold::act_for(db, rows.turn, person, admission.token.as_ref())?;
+        hold::act_for(db, rows.turn, person, admission.token.as_ref(), &admission.caps)?;
         quota::count_line_for(db, rows.task, person)?;
     }
     admit::admit(db, effects, rows.turn, task)?;

@@ -99,14 +99,33 @@ fn begin_tries(db: &Connection, task: i64) -> Result<(), Error> {
 /// The turn acts for this person from now on, if their quotas leave room for its task.
 fn instruct(db: &Connection, turn: i64, by: &Requester, at: Timestamp) -> Result<(), Error> {
     let under_way = quota::under_way(db, &by.limits)?;
-    act_for(db, turn, &by.person, by.token.as_ref())?;
+    act_for(db, turn, &by.person, by.token.as_ref(), &by.caps)?;
     quota::admit_more(db, &by.limits, &under_way, at)
 }
 
-/// The turn acts for this person from now on, and spends with the token that they asked with.
-pub(crate) fn act_for(db: &Connection, turn: i64, person: &str, token: Option<&TokenId>) -> Result<(), Error> {
+/// The turn acts for this person from now on, counts against their caps, and spends with the token that they asked with.
+pub(crate) fn act_for(
+    db: &Connection,
+    turn: i64,
+    person: &str,
+    token: Option<&TokenId>,
+    caps: &[String],
+) -> Result<(), Error> {
     db.prepare_cached("UPDATE turns SET acts_for = ?2, counts_for = ?2, token = ?3 WHERE number = ?1")?
         .execute(params![turn, person, token.map(TokenId::as_str)])?;
+    let caps = serde_json::to_string(caps).unwrap_or_default();
+    // One that counts against nothing goes on so.
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO turn_caps (turn, cap, rank)
+         SELECT ?1, value, (SELECT max(rank) FROM turn_caps WHERE turn = ?1) FROM json_each(?2)
+         WHERE EXISTS (SELECT 1 FROM turn_caps WHERE turn = ?1)",
+    )?
+    .execute(params![turn, caps])?;
+    db.prepare_cached(
+        "DELETE FROM turn_caps WHERE turn = ?1 AND cap LIKE 'user:%' AND json_array_length(?2) > 0
+             AND cap NOT IN (SELECT value FROM json_each(?2))",
+    )?
+    .execute(params![turn, caps])?;
     Ok(())
 }
 

@@ -76,7 +76,7 @@ pub fn new_task(prompt: &str) -> NewTask {
 }
 
 pub fn requester(person: &str, token: Option<harvest_core::TokenId>) -> harvest_store::Requester {
-    harvest_store::Requester { person: person.into(), token, limits: Vec::new() }
+    harvest_store::Requester { person: person.into(), token, limits: Vec::new(), caps: Vec::new() }
 }
 
 pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
