@@ -7,6 +7,9 @@ use harvest_gateway::git;
 use harvest_sandbox::{Confined, Provider};
 use harvest_workspace::durable;
 
+/// What git may allocate for a push, whose content decides how much that is.
+const PUSH_MEMORY: u64 = 2 << 30;
+
 /// Git for the gateway: on the session's repository alone, without network or privileges, with nothing of anyone's settings.
 #[derive(Debug)]
 pub struct ConfinedGit {
@@ -53,6 +56,7 @@ impl git::Command for ConfinedGit {
                 .chain(settings)
                 .collect(),
             cwd: None,
+            memory_bytes: args.contains(&"receive-pack").then_some(PUSH_MEMORY),
         })
     }
 }

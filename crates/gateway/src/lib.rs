@@ -67,4 +67,6 @@ pub struct Options {
     pub registries: Option<registry::Options>,
     /// How other hosts are found. Nothing but a test has a reason to change it.
     pub network: egress::Network,
+    /// How much one push may bring. Nothing but a test has a reason to change it.
+    pub pushes: git::PushLimits,
 }

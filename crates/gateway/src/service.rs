@@ -44,6 +44,7 @@ struct Shared {
     models: Models,
     registries: Option<Registries>,
     network: egress::Network,
+    pushes: git::PushLimits,
 }
 
 /// Who is calling, as known from the socket the call came in on.
@@ -84,9 +85,9 @@ pub struct Serving {
 
 impl Gateway {
     pub fn new(options: Options) -> Result<Self, Error> {
-        let network = options.network.clone();
+        let (network, pushes) = (options.network.clone(), options.pushes);
         let registries = options.registries.clone().map(|own| Registries::new(own, &network)).transpose()?;
-        Ok(Self { shared: Arc::new(Shared { models: Models::new(options)?, registries, network }) })
+        Ok(Self { shared: Arc::new(Shared { models: Models::new(options)?, registries, network, pushes }) })
     }
 
     /// Serves the session on its socket until the guard is dropped or stopped. Call it within a tokio runtime.
@@ -195,7 +196,7 @@ async fn route(
     let answer = if let Some((vendor, rest)) = crate::model::Vendor::of_path(&path) {
         shared.models.handle(vendor, rest, request, context).await
     } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?))) {
-        git::handle(access, rest, request, &context.git_slots).await
+        git::handle(access, rest, request, &context.git_slots, shared.pushes).await
     } else if let Some((registries, (ecosystem, rest))) =
         registries.and_then(|registries| Some((registries, registry::of_path(&path)?)))
     {

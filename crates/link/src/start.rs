@@ -92,6 +92,8 @@ pub struct Launch {
     pub open_files: Option<u64>,
     pub processes: Option<u64>,
     pub file_bytes: Option<u64>,
+    /// Of each process, without what it maps from files.
+    pub memory_bytes: Option<u64>,
     /// On how many cores to run, at most.
     pub cores: Option<u64>,
     /// Where bubblewrap writes the pid of the sandbox's init. `{info}` in `argv` is replaced by the descriptor.

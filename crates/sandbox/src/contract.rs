@@ -142,6 +142,8 @@ pub struct Confined {
     pub env: Vec<(String, String)>,
     /// The folder to start in; the first writable one when there is none.
     pub cwd: Option<PathBuf>,
+    /// What each of its processes may allocate. Only isolated providers hold it to that.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Makes, finds and removes sandboxes of one kind.

@@ -22,7 +22,8 @@ pub const HEADER: &str = "idempotency-key";
 /// Said of an answer that was given before.
 pub const REPLAYED: &str = "idempotency-replayed";
 /// What they make is known to the store by the key itself.
-const WITH_KEYS: [&str; 5] = ["task.create", "session.create", "template.use", "session.prompt", "session.fork"];
+const WITH_KEYS: [&str; 6] =
+    ["task.create", "session.create", "template.use", "session.prompt", "session.fork", "demo.begin"];
 const LONGEST: usize = 200;
 /// A request that has not been answered for so long died with its server.
 const STALE: Duration = Duration::from_secs(120);

@@ -1,5 +1,5 @@
 //! What git locks with: a file beside the one it is about to replace. Of a git that is killed the file stays, and whatever it
-//! stands for is locked for ever.
+//! stands for is locked for ever. What a push had brought until then stays as well, in a folder of its own.
 //!
 //! Git wrote these folders for agents, so they are gone through by descriptor and no link in them is followed.
 
@@ -17,7 +17,7 @@ use crate::Error;
 const DYING: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Removes the locks of a bare repository, once no git is at work in it. Those of one that stays at work are left.
+/// Removes the locks and unfinished pushes of a bare repository, once no git is at work in it. Those of one that stays at work are left.
 pub(crate) async fn remove(repository: &Path) -> Result<(), Error> {
     let failed = |error| Error::Io { action: "look for locks in", path: repository.to_owned(), source: error };
     if in_background(repository, Locks::Count).await.map_err(failed)? == 0 {
@@ -50,8 +50,19 @@ async fn in_background(repository: &Path, locks: Locks) -> io::Result<usize> {
 
 impl Locks {
     fn find(self, repository: &Path) -> io::Result<usize> {
-        let Some(repository) = there(Folder::open(repository))? else { return Ok(0) };
+        let path = repository;
+        let Some(repository) = there(Folder::open(path))? else { return Ok(0) };
         let mut found = 0;
+        if let Some(objects) = there(repository.folder(Path::new("objects")))? {
+            for name in objects.names()? {
+                if is_push(&name) && objects.node(&name)?.is_some_and(|node| node.status().kind == Kind::Folder) {
+                    found += 1;
+                    if self == Self::Remove {
+                        harvest_beneath::remove(&path.join("objects").join(&name))?;
+                    }
+                }
+            }
+        }
         // No name of a branch ends like this.
         for folder in ["", "objects/info"] {
             let Some(folder) = there(repository.folder(Path::new(folder)))? else { continue };
@@ -82,6 +93,11 @@ impl Locks {
 
 fn is_lock(name: &OsStr) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "lock")
+}
+
+/// The folder in which git keeps what it receives until it has received all of it.
+fn is_push(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"tmp_objdir-incoming-")
 }
 
 fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
@@ -127,6 +143,19 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         folder
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_push_has_brought_is_removed() {
+        let folder = repository();
+        let pack = folder.path().join("objects/tmp_objdir-incoming-x1/pack/tmp_pack_y");
+        fs::create_dir_all(pack.parent().unwrap()).unwrap();
+        fs::write(&pack, "PACK").unwrap();
+        remove(folder.path()).await.unwrap();
+        let mut objects: Vec<_> =
+            fs::read_dir(folder.path().join("objects")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        objects.sort();
+        assert_eq!(objects, ["ab", "info"]);
     }
 
     fn left(folder: &Path) -> Vec<&'static str> {

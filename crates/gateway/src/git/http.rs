@@ -12,15 +12,18 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::inflate::Decoder;
+use super::pack::Pack;
 use super::process::{Input, Running};
 use super::push::{self, Push, Refusal};
-use super::{Access, pkt};
+use super::{Access, PushLimits, pkt};
 use crate::answer::{self, Body};
 
-/// What a push may hold.
-const MAX_PACK: u64 = 1 << 30;
-/// Git itself refuses a larger pack, with a message; this much later the gateway does.
+/// How much more of a push that is too large is received and forgotten, so that its client reads why.
 const SLACK: u64 = 16 << 20;
+/// How many of the slots a push takes: git may need the memory of several fetches for it.
+const PUSH_SLOTS: u32 = 4;
+/// What a push leaves free on the host's disk.
+const RESERVE: u64 = 256 << 20;
 /// What a fetch may ask.
 const MAX_FETCH_REQUEST: u64 = 64 << 20;
 /// How long the list of refs of a push may take to come.
@@ -62,6 +65,7 @@ pub(crate) async fn handle(
     rest: &str,
     request: Request<Incoming>,
     slots: &Arc<Semaphore>,
+    limits: PushLimits,
 ) -> Response<Body> {
     let asked = match (request.method(), rest) {
         (&Method::GET, "info/refs") => {
@@ -80,14 +84,15 @@ pub(crate) async fn handle(
     if service == Service::ReceivePack && !access.writable {
         return answer::text(StatusCode::FORBIDDEN, "this session may not push");
     }
-    let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
+    let is_push = service == Service::ReceivePack && request.method() == Method::POST;
+    let Ok(slot) = Arc::clone(slots).acquire_many_owned(if is_push { PUSH_SLOTS } else { 1 }).await else {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "the session has ended");
     };
     let protocol = protocol(service, request.headers());
     let answered = match (request.method(), service) {
         (&Method::GET, _) => advertise(access, service, protocol, slot).await,
         (_, Service::UploadPack) => upload(access, protocol, request, slot).await,
-        (_, Service::ReceivePack) => receive(access, request, slot).await,
+        (_, Service::ReceivePack) => receive(access, request, slot, limits).await,
     };
     answered.unwrap_or_else(|refusal| *refusal)
 }
@@ -121,8 +126,8 @@ async fn advertise(access: &Access, service: Service, protocol: Option<&str>, sl
         pkt::write(&mut before, format!("# service=git-{}\n", service.command()).as_bytes());
         pkt::flush(&mut before);
     }
-    let input = Input { start: Bytes::new(), rest: None, limit: 0 };
-    let body = run(access, service, &["--stateless-rpc", "--advertise-refs"], protocol, input, slot, before).await?;
+    let args = [service.command(), "--stateless-rpc", "--advertise-refs"];
+    let body = run(access, &args, protocol, Input::default(), slot, before).await?;
     Ok(uncached(service, "advertisement", body))
 }
 
@@ -134,12 +139,17 @@ async fn upload(
 ) -> Answer {
     let service = Service::UploadPack;
     let (decoder, body) = open(service, request)?;
-    let input = Input { start: Bytes::new(), rest: Some((decoder, body)), limit: MAX_FETCH_REQUEST };
-    let body = run(access, service, &["--stateless-rpc"], protocol, input, slot, Vec::new()).await?;
+    let input = Input { rest: Some((decoder, body)), limit: MAX_FETCH_REQUEST, ..Input::default() };
+    let body = run(access, &[service.command(), "--stateless-rpc"], protocol, input, slot, Vec::new()).await?;
     Ok(uncached(service, "result", body))
 }
 
-async fn receive(access: &Access, request: Request<Incoming>, slot: OwnedSemaphorePermit) -> Answer {
+async fn receive(
+    access: &Access,
+    request: Request<Incoming>,
+    slot: OwnedSemaphorePermit,
+    limits: PushLimits,
+) -> Answer {
     let service = Service::ReceivePack;
     let (mut decoder, mut body) = open(service, request)?;
     let read = read_commands(&mut decoder, &mut body);
@@ -156,15 +166,24 @@ async fn receive(access: &Access, request: Request<Incoming>, slot: OwnedSemapho
         return Ok(uncached(service, "result", answer::full(Bytes::new())));
     }
     if let Err(refusal) = push.judge(access) {
-        drain(body).await;
+        drain(body, limits.pack_bytes).await;
         return match refusal {
             Refusal::Report(report) => Ok(uncached(service, "result", answer::full(report))),
             Refusal::Text(text) => Err(refused(StatusCode::FORBIDDEN, text)),
         };
     }
-    let start = Bytes::from([push.encode(), rest].concat());
-    let input = Input { start, rest: Some((decoder, body)), limit: MAX_PACK + SLACK };
-    let body = run(access, service, &["--stateless-rpc"], None, input, slot, Vec::new()).await?;
+    let pack = Pack::new(limits, push.hash_bytes(), room(access));
+    let input = Input {
+        start: push.encode().into(),
+        first: rest.into(),
+        rest: Some((decoder, body)),
+        limit: limits.pack_bytes.saturating_mul(2).saturating_add(SLACK),
+        push: Some((push, pack)),
+    };
+    // The gateway refuses a larger one before git does.
+    let size = format!("receive.maxInputSize={}", limits.pack_bytes);
+    let args = ["-c", &size, service.command(), "--stateless-rpc"];
+    let body = run(access, &args, None, input, slot, Vec::new()).await?;
     Ok(uncached(service, "result", body))
 }
 
@@ -207,8 +226,7 @@ fn open(service: Service, request: Request<Incoming>) -> Result<(Decoder, Incomi
 
 async fn run(
     access: &Access,
-    service: Service,
-    options: &[&str],
+    command: &[&str],
     protocol: Option<&str>,
     input: Input,
     slot: OwnedSemaphorePermit,
@@ -216,10 +234,8 @@ async fn run(
 ) -> Result<Body, Refused> {
     let failed = || refused(StatusCode::INTERNAL_SERVER_ERROR, "git failed on the session's repository");
     let Some(directory) = access.directory.to_str() else { return Err(failed()) };
-    let size = format!("receive.maxInputSize={MAX_PACK}");
-    let mut args = vec!["-c", "core.hooksPath=/dev/null", "-c", "receive.autogc=false", "-c", "gc.auto=0", "-c", &size];
-    args.push(service.command());
-    args.extend(options);
+    let mut args = vec!["-c", "core.hooksPath=/dev/null", "-c", "receive.autogc=false", "-c", "gc.auto=0"];
+    args.extend(command);
     args.push(directory);
     let running = Running::start(access, &args, protocol, input, slot).map_err(|error| {
         tracing::error!(%error, "git could not be started");
@@ -228,13 +244,19 @@ async fn run(
     running.answer(before.into()).await.ok_or_else(failed)
 }
 
+/// What the objects of a push may take of the host's disk.
+fn room(access: &Access) -> u64 {
+    let stat = rustix::fs::statvfs(&access.directory);
+    stat.map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize).saturating_sub(RESERVE))
+}
+
 /// Receives and forgets, so that the client is done sending when the answer comes and does read it.
-async fn drain(mut body: Incoming) {
+async fn drain(mut body: Incoming, most: u64) {
     let all = async {
         let mut received = 0;
         while let Some(Ok(frame)) = body.frame().await {
             received += frame.data_ref().map_or(0, |data| data.len() as u64);
-            if received > MAX_PACK {
+            if received > most {
                 break;
             }
         }

@@ -7,6 +7,7 @@
 pub mod fuzzing;
 mod http;
 mod inflate;
+mod pack;
 mod pkt;
 mod process;
 mod push;
@@ -38,6 +39,23 @@ pub trait Command: Send + Sync + Debug {
     /// `git <args…>` on the session's repository, with `GIT_PROTOCOL` set to `protocol` if there is one. The gateway pipes
     /// stdin, stdout and stderr, and kills the process on drop.
     fn git(&self, args: &[&str], protocol: Option<&str>) -> tokio::process::Command;
+}
+
+/// What a push may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PushLimits {
+    /// The pack as it is sent.
+    pub pack_bytes: u64,
+    /// One object of it, unpacked.
+    pub object_bytes: u64,
+    /// All of its objects, unpacked.
+    pub unpacked_bytes: u64,
+}
+
+impl Default for PushLimits {
+    fn default() -> Self {
+        Self { pack_bytes: 1 << 30, object_bytes: 1 << 30, unpacked_bytes: 4 << 30 }
+    }
 }
 
 impl Access {

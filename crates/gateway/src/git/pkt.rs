@@ -45,6 +45,49 @@ pub(super) fn flush(into: &mut Vec<u8>) {
     into.extend_from_slice(b"0000");
 }
 
+/// Finds where the packets of a stream end.
+#[derive(Debug, Default)]
+pub(super) struct Boundaries {
+    digits: Vec<u8>,
+    /// Bytes until the packet ends.
+    left: usize,
+}
+
+impl Boundaries {
+    pub(super) fn pass(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes;
+        while !bytes.is_empty() {
+            bytes = bytes.get(self.step(bytes)..).unwrap_or_default();
+        }
+    }
+
+    /// How many of these bytes belong to the packet that has begun.
+    pub(super) fn rest_of_packet(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while (self.left > 0 || !self.digits.is_empty()) && taken < bytes.len() {
+            taken += self.step(bytes.get(taken..).unwrap_or_default());
+        }
+        taken
+    }
+
+    fn step(&mut self, bytes: &[u8]) -> usize {
+        if self.left > 0 {
+            let taken = self.left.min(bytes.len());
+            self.left -= taken;
+            return taken;
+        }
+        let wanted = 4 - self.digits.len();
+        let taken = wanted.min(bytes.len());
+        self.digits.extend(bytes.iter().take(taken));
+        if taken == wanted {
+            let length = std::str::from_utf8(&self.digits).ok().and_then(|text| usize::from_str_radix(text, 16).ok());
+            self.left = length.unwrap_or_default().saturating_sub(4);
+            self.digits.clear();
+        }
+        taken
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +118,24 @@ mod tests {
             if let Ok(Some((_, taken))) = next(&bytes) {
                 prop_assert!(taken <= bytes.len());
             }
+        }
+
+        #[test]
+        fn a_packet_ends_in_the_same_place_wherever_it_is_cut(
+            lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..200), 1..5), cut: prop::sample::Index
+        ) {
+            let (mut stream, mut ends) = (Vec::new(), Vec::from([0]));
+            for line in &lines {
+                write(&mut stream, line);
+                ends.push(stream.len());
+                flush(&mut stream);
+                ends.push(stream.len());
+            }
+            let cut = cut.index(stream.len() + 1);
+            let mut boundaries = Boundaries::default();
+            boundaries.pass(&stream[..cut]);
+            let end = cut + boundaries.rest_of_packet(&stream[cut..]);
+            prop_assert_eq!(Some(&end), ends.iter().find(|end| **end >= cut));
         }
 
         #[test]

@@ -126,30 +126,47 @@ impl Push {
             return Ok(());
         }
         let namespace = access.namespace.trim_end_matches('/');
+        let reasons = verdicts.into_iter().map(|verdict| verdict.unwrap_or("another ref of this push is not allowed"));
         let rule = format!(
             "this session may create and update {} and refs below {namespace}/, and delete nothing",
             access.branch
         );
         let nameable = self.commands.iter().all(|command| refname::is_valid(&command.name));
+        match self.report("ok", reasons, &rule).filter(|_| nameable) {
+            Some(report) => Err(Refusal::Report(report)),
+            None => Err(Refusal::Text(rule)),
+        }
+    }
+
+    /// The answer of a push whose pack is refused. `None` for a client that does not read one.
+    pub(super) fn refuse_pack(&self, reason: &str) -> Option<Vec<u8>> {
+        self.report(reason, std::iter::repeat("unpacker error"), reason)
+    }
+
+    /// How many bytes a hash has.
+    pub(super) fn hash_bytes(&self) -> usize {
+        self.commands.first().map_or(0, |command| command.new.len() / 2)
+    }
+
+    fn report<'r>(&self, unpack: &str, reasons: impl Iterator<Item = &'r str>, message: &str) -> Option<Vec<u8>> {
         let has = |capability: &str| self.capabilities.iter().any(|known| known == capability);
-        if !nameable || !(has("report-status") || has("report-status-v2")) {
-            return Err(Refusal::Text(rule));
+        if !(has("report-status") || has("report-status-v2")) {
+            return None;
         }
         let mut report = Vec::new();
-        pkt::write(&mut report, b"unpack ok\n");
-        for (command, verdict) in self.commands.iter().zip(verdicts) {
-            let reason = verdict.unwrap_or("another ref of this push is not allowed");
+        pkt::write(&mut report, format!("unpack {unpack}\n").as_bytes());
+        for (command, reason) in self.commands.iter().zip(reasons) {
             pkt::write(&mut report, format!("ng {} {reason}\n", command.name).as_bytes());
         }
         pkt::flush(&mut report);
         if has("side-band-64k") {
             let mut banded = Vec::new();
-            pkt::write(&mut banded, format!("\u{2}harvest: {rule}\n").as_bytes());
+            pkt::write(&mut banded, format!("\u{2}harvest: {message}\n").as_bytes());
             pkt::write(&mut banded, &[b"\x01", report.as_slice()].concat());
             pkt::flush(&mut banded);
             report = banded;
         }
-        Err(Refusal::Report(report))
+        Some(report)
     }
 
     /// The section as git gets it.

@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 use crate::support::{Served, get, post, serve, text};
 
-const BRANCH: &str = "refs/heads/harvest/fix-1";
+pub const BRANCH: &str = "refs/heads/harvest/fix-1";
 const NAMESPACE: &str = "refs/harvest/session-1/";
 
 /// Starts git with nothing of the surroundings.
@@ -43,13 +43,13 @@ impl git::Command for Plain {
     }
 }
 
-struct Repository {
+pub struct Repository {
     folder: tempfile::TempDir,
-    served: Served,
+    pub served: Served,
     url: String,
 }
 
-struct Done {
+pub struct Done {
     success: bool,
     stdout: String,
     stderr: String,
@@ -58,6 +58,10 @@ struct Done {
 impl Repository {
     /// A bare repository with one commit on `main`, behind a gateway.
     async fn new(writable: bool) -> Self {
+        Self::with(writable, Options::default()).await
+    }
+
+    pub async fn with(writable: bool, options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let bare = folder.path().join("session.git");
         run(folder.path(), folder.path(), ["init", "-q", "-b", "main", "seed"]).await.ok();
@@ -72,25 +76,30 @@ impl Repository {
             writable,
             command: Arc::new(Plain(folder.path().to_owned())),
         };
-        let served = serve(Options::default(), Some(access));
+        let served = serve(options, Some(access));
         let url = format!("http://{}/git/repo", forward(served.socket.clone()).await);
         Self { folder, served, url }
     }
 
-    fn work(&self) -> PathBuf {
+    /// The session's own one, where what is pushed arrives.
+    pub fn bare(&self) -> PathBuf {
+        self.folder.path().join("session.git")
+    }
+
+    pub fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
     /// Runs git in the sandbox's checkout.
-    async fn git<const N: usize>(&self, args: [&str; N]) -> Done {
+    pub async fn git<const N: usize>(&self, args: [&str; N]) -> Done {
         run(self.folder.path(), &self.work(), args).await
     }
 
-    async fn clone(&self) {
+    pub async fn clone(&self) {
         run(self.folder.path(), self.folder.path(), ["clone", "-q", &self.url, "work"]).await.ok();
     }
 
-    async fn commit(&self, file: &str, content: &[u8]) {
+    pub async fn commit(&self, file: &str, content: &[u8]) {
         std::fs::write(self.work().join(file), content).unwrap();
         self.git(["add", "."]).await.ok();
         self.git(["commit", "-q", "-m", "work"]).await.ok();
@@ -104,12 +113,12 @@ impl Repository {
 }
 
 impl Done {
-    fn ok(self) -> String {
+    pub fn ok(self) -> String {
         assert!(self.success, "{}", self.stderr);
         self.stdout
     }
 
-    fn refused(self) -> String {
+    pub fn refused(self) -> String {
         assert!(!self.success, "{}", self.stdout);
         self.stderr
     }

@@ -6,6 +6,7 @@ mod clients;
 mod egress;
 mod formats;
 mod git;
+mod git_sizes;
 mod mcp;
 mod metering;
 mod model_clients;

@@ -307,16 +307,29 @@ import hashlib, http.client, os, struct, urllib.parse, zlib
 url = urllib.parse.urlparse(os.popen('git remote get-url origin').read().strip())
 head = os.popen('git rev-parse HEAD').read().strip()
 mine = os.popen('git symbolic-ref HEAD').read().strip()
-line = (40 * '0' + ' ' + head[::-1] + ' ' + mine).encode() + b'\0 report-status'
+line = (40 * '0' + ' ' + head[::-1] + ' ' + mine).encode() + b'\0 report-status side-band-64k'
 command = b'%04x' % (len(line) + 4) + line + b'0000'
 def pack(count, *objects):
     body = b'PACK' + struct.pack('>II', 2, count) + b''.join(objects)
     return body + hashlib.sha1(body).digest()
 def blob(size, data):
-    first, rest, out = (3 << 4) | (size & 15), size >> 4, b''
+    return entry(3, size, b'', data)
+def entry(kind, size, base, data):
+    first, rest, out = (kind << 4) | (size & 15), size >> 4, b''
     while rest:
         out, first, rest = out + bytes([first | 128]), rest & 127, rest >> 7
-    return out + bytes([first]) + zlib.compress(data)
+    return out + bytes([first]) + base + zlib.compress(data)
+def number(size):
+    out = b''
+    while size > 127:
+        out, size = out + bytes([size & 127 | 128]), size >> 7
+    return out + bytes([size])
+def repeated(kind, times, count):
+    """An object of a mebibyte, and deltas that are `times` as long: a few kilobytes each."""
+    base = os.urandom(1 << 20)
+    name = hashlib.sha1({2: b'tree', 3: b'blob'}[kind] + b' 1048576\0' + base).digest()
+    deltas = [number(1 << 20) + number(n << 20) + b'\xc0\x10' * n for n in range(times, times - count, -1)]
+    return [entry(kind, 1 << 20, b'', base)] + [entry(7, len(delta), name, delta) for delta in deltas]
 bodies = {
     'no line': b'zzzz', 'cut': b'00', 'longer than it is': b'ffff' + b'x' * 100, 'a delimiter': b'0001', 'an end': b'0002',
     'an empty line': b'0004', 'no flush': command[:-4], 'too many refs': b'%04x' % (len(line) + 4) + line + b''.join(
@@ -324,6 +337,8 @@ bodies = {
     'no pack': command, 'a cut pack': command + pack(1, blob(5, b'hello'))[:-30], 'a wrong sum': command + pack(1)[:-1] + b'x',
     'a count that is not so': command + pack(4000000000), 'a size that is not so': command + pack(1, blob(1 << 40, b'hello')),
     'a bomb': command + pack(1, blob(1 << 31, bytes(1 << 27))), 'noise': command + os.urandom(1 << 20),
+    'deltas': command + pack(6, *repeated(3, 1000, 5)), 'a long delta': command + pack(2, *repeated(3, 1100, 1)),
+    'trees': command + pack(4, *repeated(2, 900, 3)),
 }
 for name, body in bodies.items():
     for service in ['git-receive-pack', 'git-upload-pack']:
@@ -333,13 +348,27 @@ for name, body in bodies.items():
             answer = connection.getresponse()
             said = answer.read()
             taken = service == 'git-receive-pack' and (b'ok ' + mine.encode()) in said
+            print(name + ':', said.decode(errors='replace').replace('\n', ' '))
         except (OSError, http.client.HTTPException) as error:
             taken = False
         print('TAKEN' if taken else 'refused', service, name)
 "#;
     let (ran, printed) = attempts(&world, &[format!("cat > /tmp/send.py <<'END'\n{send}\nEND\npython3 /tmp/send.py")]);
     let outcome = ran.assert_ended(0, "completed", None);
-    assert!(printed.matches("refused").count() == 30 && !printed.contains("TAKEN"), "{printed}");
+    assert!(printed.matches("refused git-").count() == 36 && !printed.contains("TAKEN"), "{printed}");
+    for (name, reason) in [
+        ("a size that is not so:", "an object of the push is larger than 1 GiB"),
+        ("a bomb:", "an object of the push is larger than 1 GiB"),
+        ("a long delta:", "an object of the push is larger than 1 GiB"),
+        ("deltas:", "the push unpacks to more than 4 GiB"),
+        // Within the bounds, but git keeps what is no blob in memory.
+        ("trees:", "ut of memory"),
+    ] {
+        let said = printed.lines().any(|line| line.starts_with(name) && line.contains(reason));
+        assert!(said, "{name} {reason}: {printed}");
+    }
+    let used = harvest_beneath::Folder::open(&repository_of(&world, &outcome)).unwrap().disk_usage().unwrap();
+    assert!(used < 5 << 20, "{used} bytes");
     in_repository_of(&world, &outcome, &["fsck", "--strict"]);
     let kept = repository_of(&world, &outcome);
     let waiting: Vec<_> = fs::read_dir(kept.join("objects")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -10,7 +10,7 @@ use crate::killed::journal;
 use crate::support::{World, git};
 
 /// Serves with `config`, lets a task fail on GitHub, and returns the server and the task's id.
-fn failed(world: &World, hub: &Hub, config: &str, shell: &str) -> (crate::served::Server, String) {
+pub fn failed(world: &World, hub: &Hub, config: &str, shell: &str) -> (crate::served::Server, String) {
     let path = world.path().join("harvest.toml");
     fs::write(&path, config).unwrap();
     let replies = json!([{ "shell": shell }, { "say": "Done." }]);

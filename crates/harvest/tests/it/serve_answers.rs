@@ -1,9 +1,12 @@
 //! Idempotency keys: what a request has made is made once, also when the server dies before it has kept its answer.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 
 use serde_json::{Value, json};
 
+use crate::github::Hub;
+use crate::github_pull_requests::failed;
 use crate::served::{Client, Server};
 use crate::support::{FIX, PATIENCE, World, init};
 
@@ -50,6 +53,9 @@ fn whatever_is_made_is_made_once_when_the_server_dies_before_it_has_kept_its_ans
     let garden = world.path().join("garden");
     std::fs::create_dir(&garden).unwrap();
     init(&garden);
+    let hub = Hub::new(&world);
+    let (server, unpushed) = failed(&world, &hub, "", "echo 'exit 1' >> src/one.sh");
+    drop(server);
     let token = world.token(&["--role", "admin"]);
     let server = world.serve(&["--agents", "0"]);
     let admin = server.with(&token);
@@ -76,12 +82,15 @@ fn whatever_is_made_is_made_once_when_the_server_dies_before_it_has_kept_its_ans
         create(format!("/api/sessions/{session}/prompts"), json!({ "prompt": "Go on" }), "turns"),
         create(format!("/api/sessions/{session}/comments"), comment, "comments"),
         create(format!("/api/sessions/{worked}/fork"), json!({ "at": moment, "prompt": "Another way" }), "sessions"),
+        create(format!("/api/tasks/{unpushed}/pull-request"), json!({}), "turns"),
         create("/api/schedules", schedule, "schedules"),
         create("/api/templates", json!({ "name": "mend", "task": world.ask("Mend it") }), "templates"),
         create("/api/repositories", json!({ "source": world.repo(), "name": "shop" }), "repositories"),
         create("/api/projects", json!({ "name": "orchard", "repositories": [] }), "projects"),
         create("/api/credentials", secret, "credentials"),
+        Create { rows: 4, ..create("/api/demo", json!({}), "tasks") },
     ];
+    let mut answers = BTreeMap::new();
     for (number, one) in creates.iter().enumerate() {
         let Create { path, body, table, rows: made } = one;
         let (key, before) = (format!("key-{number}"), rows(&world, table));
@@ -95,7 +104,12 @@ fn whatever_is_made_is_made_once_when_the_server_dies_before_it_has_kept_its_ans
         assert!((200..300).contains(&again.status), "{path}: {again:?}");
         assert_eq!(again.header("idempotency-replayed"), Some("true"), "{path}: {again:?}");
         assert_eq!(rows(&world, table), before + made, "{path}");
+        answers.insert(path.as_str(), (again.status, again.json()));
     }
+    let (status, task) = &answers[format!("/api/tasks/{unpushed}/pull-request").as_str()];
+    assert_eq!((*status, task["id"].as_str()), (202, Some(unpushed.as_str())), "{task}");
+    let (status, demo) = &answers["/api/demo"];
+    assert_eq!((*status, demo["tasks"].as_array().map(Vec::len)), (201, Some(4)), "{demo}");
 }
 
 #[test]

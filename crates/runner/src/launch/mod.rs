@@ -140,8 +140,12 @@ fn limit(order: &Launch) -> Result<(), Error> {
     };
     // A core file would carry what was in memory to wherever the host keeps them.
     set(Resource::Core, 0)?;
-    let limits =
-        [(Resource::Nofile, order.open_files), (Resource::Nproc, order.processes), (Resource::Fsize, order.file_bytes)];
+    let limits = [
+        (Resource::Nofile, order.open_files),
+        (Resource::Nproc, order.processes),
+        (Resource::Fsize, order.file_bytes),
+        (Resource::Data, order.memory_bytes),
+    ];
     for (resource, value) in limits {
         value.map_or(Ok(()), |value| set(resource, value))?;
     }

@@ -11,7 +11,7 @@ use crate::Confined;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Command {
-    let Confined { program, args, read_only, writable, mut env, cwd } = helper;
+    let Confined { program, args, read_only, writable, mut env, cwd, memory_bytes } = helper;
     if !env.iter().any(|(name, _)| name == "PATH") {
         env.push(("PATH".to_owned(), PATH.to_owned()));
     }
@@ -46,6 +46,7 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
         binds,
         open_files: Some(4096),
         processes: Some(512),
+        memory_bytes,
         filter: Some(local.filters.process.clone()),
         argv,
         env,

@@ -65,6 +65,15 @@ async fn git_works_on_a_repository_it_was_given_and_sees_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_helper_has_no_more_memory_than_it_was_given() {
+    let place = support::local();
+    let script = "dd if=/dev/zero of=/dev/null bs=256M count=1";
+    assert!(run(&place, helper(script)).await.0);
+    let (success, text) = run(&place, Confined { memory_bytes: Some(64 << 20), ..helper(script) }).await;
+    assert!(!success && text.contains("memory exhausted"), "{text}");
+}
+
+#[tokio::test]
 async fn input_and_exit_code_pass_through_and_dropping_ends_it() {
     let place = support::local();
     let mut command = place.provider.confined(helper("cat; exit 3"));

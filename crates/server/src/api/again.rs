@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::page::Page;
-use super::{comments, credentials, projects, repositories, schedules, tasks, templates};
+use super::{comments, credentials, projects, repositories, schedules, sessions, tasks, templates};
 use crate::auth::Principal;
 use crate::extract::Id;
 use crate::problem::Problem;
@@ -22,6 +22,15 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
     let found = match kind {
         "task" => match id.parse() {
             Ok(id) => return Ok((StatusCode::OK, json(&tasks::visible(app, principal, &id).await?)?)),
+            Err(_) => None,
+        },
+        // A turn that delivers; what queues a prompt asks the store by its key.
+        "session" => match id.parse() {
+            Ok(id) => {
+                let session = sessions::visible(app, principal, &id).await?;
+                let task = tasks::visible(app, principal, session.task_id()).await?;
+                return Ok((StatusCode::ACCEPTED, json(&task)?));
+            }
             Err(_) => None,
         },
         "schedule" => pick(&schedules::list(shared, asker).await?, "id", id)?,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::auth::Principal;
+use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -29,12 +30,14 @@ pub struct Demo {
 pub async fn begin(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
 ) -> Result<(StatusCode, Json<Demo>), Problem> {
     let mut demo = Demo { repository: String::new(), tasks: Vec::new() };
-    for request in app.desk.demo().await? {
+    for (index, request) in app.desk.demo().await?.into_iter().enumerate() {
         request.forge.name().clone_into(&mut demo.repository);
         let mut request = Request { source: Source::Web, requested_by: principal.user.clone(), ..request };
         request.queue.token = principal.counted_token();
+        request.queue.key = key.clone().map(|key| key.0.of_several(index));
         demo.tasks.push(app.engine.submit(request).await?.task.id);
     }
     Ok((StatusCode::CREATED, Json(demo)))
