@@ -108,6 +108,8 @@ fn nothing_below_the_data_directory_is_a_repository_for_anyone() {
         json!(pointer),
         json!(format!("file://{}", trap.display())),
         json!(percent),
+        json!(format!("file://localhost{}", trap.display())),
+        json!(format!("file://%2F{}", trap.display())),
     ];
     for repository in &named {
         for (path, body) in doors(repository) {
