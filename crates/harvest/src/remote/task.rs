@@ -275,7 +275,7 @@ async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str, foll
             while !ended {
                 for event in journal.next().await? {
                     ended = ends(&event);
-                    if look::print(global, &mut activity, &event).is_err() {
+                    if look::print_logged(global, style, &mut activity, &event).is_err() {
                         return Ok(Exit::Done);
                     }
                 }
@@ -287,7 +287,7 @@ async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str, foll
             let path = format!("/api/sessions/{}/events?after={after}&limit=1000", session.id);
             let page: EventPage = remote.get(&path).await?;
             for event in &page.items {
-                if look::print(global, &mut activity, event).is_err() {
+                if look::print_logged(global, style, &mut activity, event).is_err() {
                     return Ok(Exit::Done);
                 }
             }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    Attempt, Code, Event, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
+    Attempt, Code, Event, EventBody, Evidence, FailureReason, Outcome, Overlap, Session, Task, TaskId, TaskStatus,
+    Timestamp, TurnStatus,
 };
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
@@ -399,13 +400,30 @@ pub async fn logs(
             }
             for event in &events {
                 ended = ends(event);
-                if print(global, &mut activity, event).is_err() {
+                if print_logged(global, style, &mut activity, event).is_err() {
                     return Ok(Exit::Done);
                 }
             }
         }
     }
     Ok(Exit::Done)
+}
+
+/// The same with the reason for which a task did not complete: whoever reads a log has no other answer.
+pub fn print_logged(
+    global: &Global,
+    style: Style,
+    activity: &mut Activity,
+    event: &Event,
+) -> Result<(), output::Closed> {
+    print(global, activity, event)?;
+    match &event.body {
+        EventBody::TaskFinished(Outcome { status, error: Some(error), .. }) if !global.json => {
+            let sign = if *status == TaskStatus::Failed { style.failed() } else { style.stopped() };
+            output::line(&format!("  {sign} {status}: {}", clean(error)))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {

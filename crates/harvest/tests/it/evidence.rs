@@ -68,10 +68,24 @@ fn a_rewritten_test_command_is_not_used() {
     }
 }
 
+/// The work passes the base's tests, and with it goes a command that runs fewer of them from now on.
+#[test]
+fn work_that_leaves_a_command_with_fewer_tests_behind_is_not_verified() {
+    for command in ["exit 0", "echo 1 passed, 0 failed"] {
+        let world = World::new();
+        let shell = format!("{FIX} && printf '{command}\\n' > test.sh");
+        let ran = world.run(&json!([{ "shell": shell }, {}]), &[]);
+        let outcome = ran.outcome();
+        assert_eq!((ran.exit, outcome["reason"].as_str()), (Some(1), Some("tests")), "{command}: {outcome:#}");
+        assert!(has_flag(&outcome, "fewer_tests") && has_flag(&outcome, "test_command_changed"), "{outcome:#}");
+        world.assert_nothing_left();
+    }
+}
+
 #[test]
 fn an_honest_fix_beside_a_changed_test_command_counts_and_is_flagged() {
     let world = World::new();
-    let replies = json!([{ "shell": format!("{FIX} && printf 'exit 0\\n' > test.sh") }, {}]);
+    let replies = json!([{ "shell": format!("{FIX} && printf '# tidied\\n' >> test.sh") }, {}]);
     let outcome = world.run(&replies, &[]).assert_ended(0, "completed", None);
     assert!(has_flag(&outcome, "test_command_changed"), "{outcome:#}");
     assert_eq!(outcome["evidence"]["passed"], 2);

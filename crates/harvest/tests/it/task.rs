@@ -92,6 +92,15 @@ fn list_show_logs_and_diff_for_people() {
 }
 
 #[test]
+fn a_log_says_why_a_task_failed() {
+    let world = World::new();
+    let outcome = world.run(&json!([{ "status": 400 }]), &[]).outcome();
+    let error = outcome["error"].as_str().unwrap();
+    let logs = world.harvest(&["task", "logs", &id(&outcome)]).finish().stdout;
+    assert!(!error.is_empty() && logs.trim_end().ends_with(&format!("failed: {error}")), "{error}\n{logs}");
+}
+
+#[test]
 fn the_journal_is_what_was_printed() {
     let world = World::new();
     // More than fits into any page.
