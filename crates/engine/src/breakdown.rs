@@ -11,11 +11,15 @@ use crate::error::chain;
 use crate::journal::{of_turn, start_of_try};
 use crate::recover::Recovery;
 use crate::turn::Worked;
-use crate::{Engine, Error, Failure, Stop};
+use crate::{Engine, Error, Failure, Stop, guard};
 
 /// How every note of a breakdown begins.
 const BROKE_DOWN: &str = "the work on this turn broke down";
 const NO_ROOM: &str = "the disk was full during this turn";
+
+/// How often in a row a disk is found full before nothing is waited for any more.
+const MOST_FULL: u32 = 5;
+const LOOK_AT_DISK: Duration = Duration::from_secs(2);
 
 /// What kind of thing went wrong, and how much of it is excused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +71,30 @@ impl Kind {
 impl Engine {
     /// Works on a turn that nobody else would take: what there is no room for ends its task.
     pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
-        match self.work_once(owner, lease.clone(), stop).await {
+        let worked = tokio::select! {
+            worked = self.work_once(owner, lease.clone(), stop) => worked,
+            error = self.disk_stays_full() => return Err(error),
+        };
+        match worked {
             Err(error) if error.is_full() && !matches!(error, Error::Store(_)) => {
                 self.clear_session(owner, &lease.session).await?;
                 self.fail(lease, Failure::new(FailureReason::Internal, chain(&error))).await
             }
             worked => worked,
         }
+    }
+
+    /// An agent whose output finds no room waits for it, and tells nobody: without this, whoever waits for the agent would wait
+    /// as well.
+    async fn disk_stays_full(&self) -> Error {
+        let data = self.options.data.path();
+        let mut times = 0;
+        while times < MOST_FULL {
+            tokio::time::sleep(LOOK_AT_DISK).await;
+            times = if guard::is_full(data) { times + 1 } else { 0 };
+        }
+        let source = rustix::io::Errno::NOSPC.into();
+        Error::Io { action: "write to", path: data.display().to_string(), source }
     }
 
     /// Gives back a turn on which the work broke down, or ends its task when that has happened too often.

@@ -34,6 +34,12 @@ pub(crate) fn refuse(data: &Path) -> Option<String> {
     (available < MEMORY).then(|| format!("only {} MiB of memory are available: end something", available / MIB))
 }
 
+/// Whether nothing more can be written there.
+pub(crate) fn is_full(data: &Path) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    rustix::fs::statvfs(data).is_ok_and(|stat| if is_root { stat.f_bfree == 0 } else { stat.f_bavail == 0 })
+}
+
 /// How many agents fit on this machine. They mostly wait for a model, so there may be more than cores.
 pub(crate) fn fitting_agents() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

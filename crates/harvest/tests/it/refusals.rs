@@ -84,7 +84,7 @@ fn addresses_that_could_run_something() {
     }
     refused(&world, run(&world, &["--repo", "file:///nonexistent/x"]), "HV-0108", "could not be fetched");
     let ran = run(&world, &["--repo", "https://ada:hunter2@127.0.0.1:1/x"]).finish();
-    assert_refused(&ran, "HV-0108", "127.0.0.1");
+    assert_refused(&ran, "HV-0107", "127.0.0.1");
     assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
 }
 

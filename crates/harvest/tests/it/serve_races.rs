@@ -17,7 +17,7 @@ fn a_race_is_asked_for_with_one_request_and_everyone_is_told_why() {
         ask
     };
     let keyed = client.clone().header("idempotency-key", "one race");
-    let asked = race(json!({ "agents": ["breaks", "mends"], "judged_by": "time" }));
+    let asked = race(json!({ "agents": ["breaks", "mends"], "judged_by": "cost" }));
     let task = keyed.post("/api/tasks", &asked).ok();
     let id = task["settings"]["race"]["id"].as_str().unwrap().to_owned();
     assert_eq!(task["convoy"], json!(id));
@@ -32,7 +32,7 @@ fn a_race_is_asked_for_with_one_request_and_everyone_is_told_why() {
     }
     let over = client.get(&path).ok();
     let [breaks, mends] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
-    assert_eq!((&over["winner"], &over["judged_by"]), (&mends["task_id"], &json!("time")));
+    assert_eq!((&over["winner"], &over["judged_by"]), (&mends["task_id"], &json!("cost")));
     assert_eq!((&mends["verdict"], &mends["passed"]), (&json!("won: the only entrant that passed"), &json!(true)));
     assert_eq!((&breaks["status"], &breaks["passed"]), (&json!("failed"), &json!(false)));
     assert_eq!(breaks["verdict"], breaks["error"]);
