@@ -48,6 +48,7 @@ mod serve;
 mod server_lock;
 mod session;
 mod sign_in;
+mod signals;
 mod signed_in;
 mod stats;
 mod status;
@@ -73,6 +74,7 @@ use harvest_core::Code;
 use harvest_store::Record;
 
 fn main() -> ExitCode {
+    signals::prepare();
     let environment = Environment::read();
     let parsed =
         Cli::command().try_get_matches().and_then(|given| Ok((Cli::from_arg_matches(&given)?, command_name(&given))));

@@ -5,7 +5,7 @@ use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::cli::{Global, Run, SandboxKind};
 use crate::environment::Environment;
@@ -15,7 +15,7 @@ use crate::installation::{self, AgentPrograms, Installation};
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::view::{Activity, Place, Style, summary};
-use crate::{ask, config, race, tape};
+use crate::{ask, config, race, signals, tape};
 
 const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
@@ -224,7 +224,7 @@ pub fn warn_of(sandbox: SandboxKind) {
 /// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second, saying what becomes of the work.
 pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str, leaving: Option<&'static str>) {
     for kind in kinds {
-        let Ok(mut signals) = signal(*kind) else { continue };
+        let Some(mut signals) = signals::listen(*kind) else { continue };
         let stop = stop.clone();
         tokio::spawn(async move {
             while signals.recv().await.is_some() {

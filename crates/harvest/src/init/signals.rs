@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_engine::Stop;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::credential;
 use crate::failure::Exit;
+use crate::signals;
 
 enum Meaning {
     Leave,
@@ -21,7 +22,7 @@ impl Signals {
     pub fn watch() -> Self {
         let meaning = Arc::new(Mutex::new(Meaning::Leave));
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            let Ok(mut signals) = signal(kind) else { continue };
+            let Some(mut signals) = signals::listen(kind) else { continue };
             let meaning = Arc::clone(&meaning);
             tokio::spawn(async move {
                 while signals.recv().await.is_some() {

@@ -96,6 +96,19 @@ on_both! {
         assert_eq!(status(&store, &second.task.id).await, TurnStatus::Parked);
     }
 
+    async fn a_cap_that_has_become_smaller_holds_when_many_turns_come_back_at_once(place) {
+        let store = place.open().await;
+        let lost = owner();
+        store.create_tasks((0..3).map(|_| under(&["repo"])).collect()).await.unwrap();
+        for (size, left) in [(0, (0, 3)), (1, (1, 2)), (2, (2, 1))] {
+            store.set_cap("repo", None).await.unwrap();
+            assert_eq!(store.claim(a_claim(&lost, 3)).await.unwrap().len(), 3);
+            store.set_cap("repo", Some(size)).await.unwrap();
+            store.release(&lost, now()).await.unwrap();
+            assert_eq!(parked(&store).await, left, "a cap of {size}");
+        }
+    }
+
     async fn an_urgent_one_takes_the_place_of_one_that_nobody_works_on(place) {
         let store = place.open().await;
         let urgent = |caps: &[&str]| NewTask { priority: harvest_core::Priority::Urgent, ..under(caps) };

@@ -96,20 +96,18 @@ BEGIN
       RETURNING turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number];
 END $$;
 
--- The turns, whose leases are gone, are in the queue again; their tasks and journals say so.
+-- The turns, whose leases are gone, are in the queue again; their tasks and journals say so. One after the other: those that
+-- are still to come hold their places until it is decided whether they keep them.
 CREATE FUNCTION harvest_requeue(lost bigint[], why text, at_time text)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 DECLARE
   place bigint;
 BEGIN
-  FOR place, task, session, turn, fence, rows IN
-    WITH back AS (
-      INSERT INTO ready SELECT t.rank, t.number, t.repository FROM turns AS t WHERE t.number = ANY(lost)
-    )
-    UPDATE turns SET status = 'ready', owner = NULL, fence = turns.fence + 1
-      WHERE number = ANY(lost)
-      RETURNING number, task_id, session_id, id, turns.fence, ARRAY[turns.task, turns.session, number]
-  LOOP
+  FOREACH place IN ARRAY lost LOOP
+    UPDATE turns SET fence = turns.fence + 1 WHERE number = place
+      RETURNING task_id, session_id, id, turns.fence, ARRAY[turns.task, turns.session, number]
+      INTO task, session, turn, fence, rows;
+    PERFORM harvest_put(place, 'ready');
     UPDATE tasks SET status = harvest_after(status, 'lose_lease') WHERE id = task;
     PERFORM harvest_journal(session, at_time, ARRAY[json_build_object('type', 'warning', 'data', json_build_object(
       'message', why || '; the turn is in the queue again'))::text]);

@@ -129,34 +129,23 @@ pub(crate) fn release(
     dead: &OwnerId,
     at: Timestamp,
 ) -> Result<Vec<Lease>, Error> {
-    let lost = leases(
-        db,
-        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
-         WHERE owner = ?1 AND status = 'claimed' RETURNING id, session_id, task_id, fence, number, session, task",
-        params![dead.as_str()],
-    )?;
-    give_back(db, effects, &lost, LOST, at)?;
-    Ok(lost)
+    let lost = turns_of(db, dead)?;
+    give_back(db, effects, lost, LOST, at)
 }
 
 /// One turn is given back by whoever holds it.
 pub(crate) fn let_go(db: &Connection, effects: &mut Effects, lease: &Lease, at: Timestamp) -> Result<(), Error> {
-    db.prepare_cached(
-        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL WHERE number = ?1",
-    )?
-    .execute([lease.rows.turn])?;
-    give_back(db, effects, std::slice::from_ref(lease), LET_GO, at)
+    give_back(db, effects, vec![lease.clone()], LET_GO, at).map(drop)
 }
 
 pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) -> Result<Reclaimed, Error> {
     let expired = leases(
         db,
-        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
-         WHERE number IN (SELECT number FROM turns WHERE status = 'claimed' AND lease_until_ms < ?1 LIMIT ?2)
-         RETURNING id, session_id, task_id, fence, number, session, task",
+        "SELECT id, session_id, task_id, fence, number, session, task FROM turns
+         WHERE status = 'claimed' AND lease_until_ms < ?1 LIMIT ?2",
         params![now.as_millisecond(), BATCH],
     )?;
-    give_back(db, effects, &expired, LOST, now)?;
+    let expired = give_back(db, effects, expired, LOST, now)?;
     let due: Vec<(i64, String)> = db
         .prepare_cached("SELECT number, task_id FROM turns WHERE status = 'waiting' AND due_ms <= ?1 LIMIT ?2")?
         .query_map(params![now.as_millisecond(), BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -208,16 +197,28 @@ pub(crate) fn forget_stop(db: &Connection, turn: i64) -> Result<bool, Error> {
     Ok(decode::stopping(how.as_deref())?.is_for_good())
 }
 
-/// The turns are in the queue again; their tasks and journals say so.
-fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], why: &str, at: Timestamp) -> Result<(), Error> {
-    for lease in lost {
+/// The turns are in the queue again; their tasks and journals say so. One after the other: those that are still to come hold
+/// their places until it is decided whether they keep them.
+fn give_back(
+    db: &Connection,
+    effects: &mut Effects,
+    mut lost: Vec<Lease>,
+    why: &str,
+    at: Timestamp,
+) -> Result<Vec<Lease>, Error> {
+    for lease in &mut lost {
+        lease.fence += 1;
+        db.prepare_cached(
+            "UPDATE turns SET status = 'ready', owner = NULL, fence = ?2, lease_until_ms = NULL WHERE number = ?1",
+        )?
+        .execute(params![lease.rows.turn, lease.fence])?;
         journal::move_task(db, lease.rows.task, Move::LoseLease)?;
         let message = why.to_owned();
         journal::write(db, effects, lease.rows.session, &lease.session, at, &[EventBody::Warning { message }])?;
         admit::keep_places(db, effects, lease.rows.turn, &lease.task)?;
         effects.queue = true;
     }
-    Ok(())
+    Ok(lost)
 }
 
 struct RawLease {
