@@ -72,7 +72,7 @@ impl Breaker {
             return Allowed::One;
         }
         let seconds = (open.until - now).as_secs() + 1;
-        let why = format!("{}; one task is tried again in {} s", open.words(), seconds.next_multiple_of(10));
+        let why = format!("{}; one task is tried in {} s", open.words(), seconds.next_multiple_of(10));
         Allowed::Nothing { why, until: Some(open.until) }
     }
 

@@ -58,15 +58,14 @@ impl Plan {
         state
     }
 
-    /// Where one turn is with its plan; `of_turn` are those of the session's events that belong to it. A stranger's words are in
-    /// every later turn, too, so none is carried out before a member has approved a plan.
+    /// Where one turn is with its plan; `of_turn` are those of the session's events that belong to it. No turn changes anything
+    /// before a plan of its session was approved: the first may have failed, or its plan may have been rejected.
     pub(crate) fn of(task: &Task, number: u32, events: &[Event], of_turn: &[Event]) -> Self {
-        let is_strangers = task.settings.trust == Trust::Stranger;
-        if !task.settings.plan || (number > 1 && !is_strangers) {
+        if !task.settings.plan {
             return Self::None;
         }
         // What was approved of a stranger's change is the commit of that time: each review is approved by itself.
-        if is_strangers && task.kind == TaskKind::PrReview {
+        if task.settings.trust == Trust::Stranger && task.kind == TaskKind::PrReview {
             return Self::read(of_turn);
         }
         Self::read(events).in_turn(number, of_turn)

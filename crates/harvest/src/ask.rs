@@ -223,15 +223,24 @@ fn agent_and_model(
     let model = match decide {
         Decide::Now { script, .. } => Some(choose_model(agent, named, script, known.has_key)?),
         Decide::Again(recorded) => Some(recorded_model(agent, recorded)?),
-        Decide::Later => named.map(|named| ModelChoice {
-            provider: vendor_of(named)
-                .filter(|vendor| agent.providers.contains(vendor))
-                .or(agent.providers.first().copied())
-                .unwrap_or(Provider::Anthropic),
-            model: Some(named.to_owned()),
-        }),
+        Decide::Later => match named {
+            Some(named) => Some(ModelChoice {
+                provider: vendor_of(named)
+                    .filter(|vendor| agent.providers.contains(vendor))
+                    .or(agent.providers.first().copied())
+                    .unwrap_or(Provider::Anthropic),
+                model: Some(named.to_owned()),
+            }),
+            None => only_usable_vendor(agent, known.has_key).map(|provider| ModelChoice { provider, model: None }),
+        },
     };
     Ok((agent.id.clone(), model))
+}
+
+/// The vendor that a task of this agent needs because its first one has no key. Otherwise the worker chooses.
+fn only_usable_vendor(agent: &Agent, has_key: &dyn Fn(Provider) -> bool) -> Option<Provider> {
+    let usable = agent.providers.iter().copied().find(|provider| has_key(*provider))?;
+    Some(usable).filter(|usable| agent.providers.first() != Some(usable))
 }
 
 /// The agent where nobody names one. A script or a recording is played to the one that is always the same, and what an image
@@ -350,4 +359,21 @@ fn choose_model(
 /// A prompt that is kept for later is kept without keys, like one that is worked on.
 pub fn without_secrets(prompt: Prompt) -> Result<Prompt, Failure> {
     harvest_engine::redact_prompt(prompt).map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_for_later_asks_the_vendor_that_has_a_key() {
+        let registry = Registry::bundled().unwrap();
+        let agent = registry.get(BUILTIN).unwrap();
+        let vendor = |keys: &[Provider]| only_usable_vendor(agent, &|provider| keys.contains(&provider));
+        assert_eq!(agent.providers.first(), Some(&Provider::Anthropic));
+        assert_eq!(vendor(&[]), None, "the worker may have one");
+        assert_eq!(vendor(&[Provider::Anthropic, Provider::Openai]), None);
+        assert_eq!(vendor(&[Provider::Openai]), Some(Provider::Openai));
+        assert_eq!(vendor(&[Provider::Gemini]), Some(Provider::Gemini));
+    }
 }

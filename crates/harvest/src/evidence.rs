@@ -13,6 +13,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{Installation, data_path};
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::view::{Style, clean};
 
 /// The installation's own key, in its data directory.
@@ -25,7 +26,19 @@ const MOST_KEY_BYTES: u64 = 64 << 10;
 
 pub async fn evidence(global: &Global, environment: Environment, command: Evidence) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    let remote = match &command {
+        Evidence::Verify { .. } => None,
+        Evidence::Export { .. } | Evidence::Key => Remote::of(global, &environment)?,
+    };
     match command {
+        Evidence::Export { id } if let Some(remote) = remote => {
+            let _ = output::json(&remote::evidence(&remote, &id).await?);
+            Ok(Exit::Done)
+        }
+        Evidence::Key if let Some(remote) = remote => {
+            show_key(global, &remote::evidence_key(&remote).await?);
+            Ok(Exit::Done)
+        }
         Evidence::Export { id } => {
             let installation = Installation::open(global, environment).await?;
             let _ = output::json(&export(&installation, &id).await?);
@@ -33,8 +46,7 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
         }
         Evidence::Key => {
             let installation = Installation::open(global, environment).await?;
-            let key = attestor(installation.data.path())?.public_key();
-            let _ = if global.json { output::json(&json!({ "public_key": key })) } else { output::line(&key) };
+            show_key(global, &attestor(installation.data.path())?.public_key());
             Ok(Exit::Done)
         }
         Evidence::Verify { file, key } => {
@@ -45,6 +57,10 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
             verify(global, style, &file, &key)
         }
     }
+}
+
+fn show_key(global: &Global, key: &str) {
+    let _ = if global.json { output::json(&json!({ "public_key": key })) } else { output::line(&clean(key)) };
 }
 
 /// Makes a key where there has never been one. A restored data directory whose key was not brought along gets no other

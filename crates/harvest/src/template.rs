@@ -107,7 +107,7 @@ pub fn show_list(global: &Global, style: Style, templates: &[Value]) {
         return;
     }
     if templates.is_empty() {
-        output::complain("no templates yet; keep one: harvest template add upgrade \"Upgrade {{ package }}\"");
+        output::complain("no templates yet; add one: harvest template add upgrade \"Upgrade {{ package }}\"");
     }
     let mut table = Table::new(style, &["name", "prompt", "repository", "parameters"]);
     for template in templates {

@@ -59,7 +59,7 @@ impl Turn {
                 return Err(error.into());
             };
             tracing::info!(task = %self.task.id, %error, ?delay, "delivery is tried again");
-            let message = "GitHub is not to be reached; delivery is tried again".to_owned();
+            let message = "GitHub cannot be reached; the delivery will be retried".to_owned();
             self.journal.tell_once(EventBody::Warning { message }).await?;
             tokio::select! {
                 biased;

@@ -17,6 +17,8 @@ pub(super) struct Hint {
 pub(super) struct Surroundings {
     /// The command that installs the dependencies which the repository declares.
     pub(super) prepare: String,
+    /// That command has failed before, so it alone is no way out.
+    pub(super) build_failed: bool,
     /// Sandboxes have the programs of the machine that Harvest runs on, not those of an image.
     pub(super) on_host: bool,
 }
@@ -98,6 +100,12 @@ impl Surroundings {
     fn way_to(&self, missing: &Missing<'_>) -> String {
         let mut text = String::new();
         let _ = match missing {
+            Missing::Package { name, .. } if self.build_failed => write!(
+                text,
+                "`{name}` is not installed in the sandbox: the last build of the repository failed; `harvest repo list` says \
+                 why, and `{}` builds it again",
+                self.prepare
+            ),
             Missing::Package { name, declared_in } => write!(
                 text,
                 "`{name}` is not installed in the sandbox: it has to be in {declared_in}, and `{}` installs what is there",
@@ -192,7 +200,7 @@ mod tests {
     const PREPARE: &str = "harvest repo add . --name shop && harvest repo build shop";
 
     fn found(exit_code: i32, output: &str) -> Option<Hint> {
-        find(exit_code, output, &Surroundings { prepare: PREPARE.to_owned(), on_host: true })
+        find(exit_code, output, &Surroundings { prepare: PREPARE.to_owned(), build_failed: false, on_host: true })
     }
 
     #[test]
@@ -237,7 +245,10 @@ mod tests {
             let hint = found(exit_code, output).map(|hint| hint.text).unwrap_or_default();
             assert!(hint.contains(expected), "{output}: {hint}");
         }
-        let image = Surroundings { prepare: PREPARE.to_owned(), on_host: false };
+        let failed = Surroundings { prepare: PREPARE.to_owned(), build_failed: true, on_host: true };
+        let hint = find(127, "sh: 1: pytest: not found", &failed).map(|hint| hint.text).unwrap_or_default();
+        assert!(hint.contains("the last build of the repository failed; `harvest repo list` says why"), "{hint}");
+        let image = Surroundings { prepare: PREPARE.to_owned(), build_failed: false, on_host: false };
         let hint = find(127, "sh: 1: go: not found", &image).map(|hint| hint.text).unwrap_or_default();
         assert!(hint.starts_with("`go` is not in the image of the sandboxes"), "{hint}");
     }

@@ -24,7 +24,7 @@ use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, Ran, millis};
 use crate::turn::Turn;
-use crate::{Error, Failure, Stop, failpoint};
+use crate::{Error, Failure, Stop, failpoint, prepare};
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
@@ -296,14 +296,17 @@ impl Turn {
         let options = &self.engine.options;
         let source = &self.task.repository;
         let known = options.store.repositories().await?.into_iter().find(|known| known.source == *source);
-        let prepare = match known {
-            Some(known) => format!("harvest repo build {}", known.name),
-            None => {
-                let name = repository_name(source);
-                format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source))
-            }
+        let on_host = options.toolchain.programs.is_some();
+        let Some(known) = known else {
+            let name = repository_name(source);
+            let prepare =
+                format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source));
+            return Ok(hint::Surroundings { prepare, build_failed: false, on_host });
         };
-        Ok(hint::Surroundings { prepare, on_host: options.toolchain.programs.is_some() })
+        let prepare = format!("harvest repo build {}", known.name);
+        let last = prepare::standing(&options.data, &known).last;
+        let build_failed = last.is_some_and(|last| last.error.or(last.build_error).is_some());
+        Ok(hint::Surroundings { prepare, build_failed, on_host })
     }
 
     /// The same digest means that the tests ran in the same kind of place.

@@ -2,6 +2,7 @@
 
 mod convoy;
 mod credential;
+mod evidence;
 mod interrupt;
 mod journal;
 mod queue;
@@ -18,6 +19,7 @@ mod token;
 
 pub use convoy::convoy;
 pub use credential::credential;
+pub use evidence::{evidence, evidence_key};
 pub use interrupt::interrupt;
 pub use journal::Journal;
 pub use queue::queue;

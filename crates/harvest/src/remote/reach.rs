@@ -18,7 +18,7 @@ pub enum Reach {
     Server,
     /// It is about this machine, and has nothing to do with any data directory.
     Machine,
-    /// It looks at this machine's data directory, or runs its queue.
+    /// It looks at this machine's settings or data directory, or runs its queue.
     Here,
     /// It changes this machine's data directory.
     ChangesHere,
@@ -41,11 +41,11 @@ impl Reach {
             | Command::Schedule(_)
             | Command::Template(_)
             | Command::Credential(_)
+            | Command::Evidence(Evidence::Export { .. } | Evidence::Key)
             | Command::Race(_) => Self::Server,
             Command::Init(_)
             | Command::Demo(_)
-            | Command::Agent(Agent::List | Agent::Check { .. })
-            | Command::Config(Config::Show { .. })
+            | Command::Agent(Agent::Check { .. })
             | Command::Evidence(Evidence::Verify { .. })
             | Command::Dev(Dev::FakeGithub(_))
             | Command::Doctor(_)
@@ -56,8 +56,9 @@ impl Reach {
             | Command::Backup(_)
             | Command::Audit(Audit::Verify | Audit::Export)
             | Command::Mcp(Mcp::List | Mcp::Show { .. })
-            | Command::Export(Export::Beads { .. })
-            | Command::Evidence(Evidence::Export { .. } | Evidence::Key) => Self::Here,
+            | Command::Agent(Agent::List)
+            | Command::Config(Config::Show { .. })
+            | Command::Export(Export::Beads { .. }) => Self::Here,
             Command::Restore(_)
             | Command::Gc(_)
             | Command::Mcp(Mcp::Add(_) | Mcp::Remove { .. })
@@ -78,7 +79,7 @@ pub fn check(cli: &Cli, name: &str, environment: &Environment) -> Result<(), Fai
         Reach::Server | Reach::Machine => Ok(()),
         Reach::Here => {
             output::complain(&format!(
-                "note: `harvest {name}` works on this machine's data directory, not on the server in HARVEST_URL ({url})"
+                "note: `harvest {name}` works on this machine, not on the server in HARVEST_URL ({url})"
             ));
             Ok(())
         }
@@ -138,9 +139,9 @@ mod tests {
         ("race show 1", Reach::Server),
         ("init", Reach::Machine),
         ("demo", Reach::Machine),
-        ("agent list", Reach::Machine),
+        ("agent list", Reach::Here),
         ("agent check builtin", Reach::Machine),
-        ("config show", Reach::Machine),
+        ("config show", Reach::Here),
         ("evidence verify x", Reach::Machine),
         ("dev fake-github", Reach::Machine),
         ("doctor", Reach::Machine),
@@ -160,8 +161,8 @@ mod tests {
         ("mcp list", Reach::Here),
         ("mcp show x", Reach::Here),
         ("export beads x", Reach::Here),
-        ("evidence export 1", Reach::Here),
-        ("evidence key", Reach::Here),
+        ("evidence export 1", Reach::Server),
+        ("evidence key", Reach::Server),
         ("restore x", Reach::ChangesHere),
         ("gc", Reach::ChangesHere),
         ("repo add x", Reach::Server),

@@ -126,7 +126,7 @@ async fn warnings_of(remote: &Remote, session: &str) -> Result<Vec<String>, Fail
     Ok(warnings::among(page.items))
 }
 
-async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
+pub(super) async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     remote.find("/api/tasks", prefix).await?.ok_or_else(|| {
         let message = format!("no task's id begins with `{}`", crate::view::clean(prefix));
         Failure::refused(Code::UnknownTask, message, "see `harvest task list`")

@@ -1,6 +1,6 @@
 //! `harvest session show`.
 
-use harvest_core::{Session, SessionId, Task, TaskStatus, Turn, TurnEnd};
+use harvest_core::{Session, SessionId, Task, Turn, TurnEnd};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -34,10 +34,10 @@ fn page(style: Style, session: &Session, task: &Task) -> String {
     field("id", session.id.as_str());
     field("task", &format!("{} {} {}", task.id, style.dot(), task.status));
     field("repository", &task.repository);
-    if task.branch.is_none() && task.status == TaskStatus::Completed {
-        field("changes", "no changes");
-    } else if task.has_undelivered_work() {
+    if task.has_undelivered_work() {
         field("branch", &format!("{} (not delivered; the work is kept in Harvest)", session.branch));
+    } else if task.branch.is_none() && task.finished_at.is_some() {
+        field("changes", "no changes");
     } else {
         field("branch", session.branch.as_str());
     }

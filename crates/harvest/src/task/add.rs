@@ -118,7 +118,7 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
     let before = installation.store.task(id).await?.task;
     if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
         let message =
-            format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
+            format!("task {} is {}: only failed and cancelled tasks can be retried", id.short(), before.status);
         return Err(Failure::refused(Code::NotRetryable, message, format!("see harvest task show {}", id.short())));
     }
     let engine = installation.queueing_engine()?;

@@ -34,7 +34,8 @@ pub async fn apply(
     must_have_branch(&detail.task)?;
     let git = installation.environment.git();
     let local = here(&git, &detail.task).await?;
-    let Merged { branch, into, before, after } = merge(installation, &detail, &local, force).await?;
+    let how_to_force = format!("harvest task apply {} --force", id.short());
+    let Merged { branch, into, before, after } = merge(installation, &detail, &local, force, &how_to_force).await?;
     let _ = if global.json {
         output::json(&json!({ "task_id": id, "branch": branch, "into": into, "before": before, "commit": after }))
     } else if before == after {
@@ -64,7 +65,7 @@ pub async fn apply_in_repository(installation: &Installation, id: &TaskId, force
     // Folders of Harvest itself are refused here, also where a link leads to them.
     installation.forges.open(&detail.task.repository).await?;
     let local = Local::open(repository, installation.environment.git()).await?;
-    merge(installation, &detail, &local, force).await
+    merge(installation, &detail, &local, force, "apply it with `force`").await
 }
 
 fn must_have_branch(task: &Task) -> Result<(), Failure> {
@@ -95,6 +96,7 @@ async fn merge(
     detail: &harvest_store::TaskDetail,
     local: &Local,
     force: bool,
+    how_to_force: &str,
 ) -> Result<Merged, Failure> {
     let (task, git) = (&detail.task, installation.environment.git());
     let (id, short) = (&task.id, task.id.short());
@@ -119,8 +121,8 @@ async fn merge(
     }
     if let Some(doubt) = doubt(task).filter(|_| !force) {
         return Err(refuse(
-            format!("task {short} {doubt}; it is not merged into {current} without --force"),
-            format!("look at it first: harvest task diff {short}; then harvest task apply {short} --force"),
+            format!("task {short} {doubt}; it is not merged into {current} unless you force it"),
+            format!("look at its changes first: harvest task diff {short}; then {how_to_force}"),
         ));
     }
     local.resolve(None).await?;

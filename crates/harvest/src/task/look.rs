@@ -125,23 +125,24 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
 fn state(task: &Task, statuses: &Statuses) -> String {
     match (task.reason, unfinished(task, statuses).as_slice()) {
         (Some(reason), _) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
-        (_, []) if let Some(verified) = verified(task) => format!("{}, {verified}", task.status),
+        (_, []) if is_delivered(task) => {
+            let verdict = task.evidence.as_ref().map(Evidence::verdict_words);
+            format!("{}, {}", task.status, verdict.as_deref().unwrap_or("not verified"))
+        }
         (_, []) => task.status.to_string(),
         (_, [(first, _)]) => format!("waits for {}", first.short()),
         (_, [(first, _), rest @ ..]) => format!("waits for {} and {} more", first.short(), rest.len()),
     }
 }
 
-/// That tests have proved what it delivered, with what a person should look at.
-fn verified(task: &Task) -> Option<String> {
-    let is_delivered = task.status == TaskStatus::Completed && task.branch.is_some();
-    let evidence = task.evidence.as_ref().filter(|evidence| is_delivered && evidence.proves_success())?;
-    Some(evidence.verdict_words())
+/// Whether there is something that tests can have proved.
+fn is_delivered(task: &Task) -> bool {
+    task.status == TaskStatus::Completed && task.branch.is_some()
 }
 
 /// What a completed task came to, in the words of the page.
 fn verdict(task: &Task) -> Option<String> {
-    if task.status != TaskStatus::Completed || task.branch.is_none() {
+    if !is_delivered(task) {
         return None;
     }
     let verdict = task.evidence.as_ref().map(Evidence::verdict_words);
@@ -463,6 +464,9 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
 pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8]) {
     let _ = if global.json {
         output::json(document)
+    } else if patch.is_empty() {
+        output::complain("note: the task has no changes");
+        Ok(())
     } else if style.terminal {
         // A program gets the diff as it is; a terminal gets nothing that could steer it.
         output::line(&paint_diff(style, clean(&String::from_utf8_lossy(patch)).trim_end()))

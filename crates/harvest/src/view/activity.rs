@@ -56,7 +56,7 @@ impl Activity {
                 lines
             }
             EventBody::PlanDecided { approved, author, comment, plan } => {
-                let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "turned down") };
+                let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "rejected") };
                 let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
                 let Some(plan) = plan else {
                     return vec![format!("  {sign} {}", clean(&format!("{what} by {author}{why}")))];
@@ -94,7 +94,8 @@ impl Activity {
                 vec![format!("  {}", style.bold(&shorten(style, &clean(&format!("resumed by {author}{asked}")))))]
             }
             EventBody::RacePlaced { cost_usd, changed_lines } => {
-                let what = format!("it passes: {cost_usd}, {changed_lines} lines changed; waiting for the others");
+                let lines = if *changed_lines == 1 { "line" } else { "lines" };
+                let what = format!("it passes: {cost_usd}, {changed_lines} {lines} changed; waiting for the others");
                 vec![format!("  {} {what}", style.ok())]
             }
             EventBody::RaceJudged { winner, reason, agent, .. } => {
@@ -103,7 +104,7 @@ impl Activity {
             EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
             EventBody::TaskRetried { delay_ms: 0, .. } => {
                 self.retried = true;
-                vec![format!("  {}", style.bold("it is to be tried again"))]
+                vec![format!("  {}", style.bold("a retry is queued"))]
             }
             EventBody::TaskFinished(_) if std::mem::take(&mut self.retried) => {
                 vec![format!("  {} the retry was cancelled before it began", style.stopped())]
@@ -119,8 +120,7 @@ impl Activity {
             },
             EventBody::TurnQueued { turn_id, number, author, prompt, .. } => {
                 self.waiting.insert(turn_id.clone(), *number);
-                let asked =
-                    shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));
+                let asked = shorten(style, &clean(&format!("{author} queued turn {number}: {}", prompt.title())));
                 vec![format!("  {}", style.bold(&asked))]
             }
             EventBody::ToolCall { name, input, .. } => {
@@ -142,7 +142,7 @@ impl Activity {
             }
             EventBody::TestsFinished(run) => tests(style, run),
             EventBody::LimitReached { message, .. } => {
-                vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
+                vec![format!("  {} {}", style.warn("stopping:"), clean(message))]
             }
             EventBody::HookFinished { stage, run, exit_code: 0, .. } => {
                 vec![format!("  {} {}", style.good("✓"), style.dim(&clean(&format!("{}: {run}", stage.as_str()))))]
@@ -157,12 +157,12 @@ impl Activity {
             // The sums at the end say nothing new to a person.
             EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {
                 let reason = clean(reason.as_deref().unwrap_or("it is not allowed"));
-                vec![format!("  {} no way to {}:{port}: {reason}", style.warn("warning:"), clean(host))]
+                vec![format!("  {} connection to {}:{port} refused: {reason}", style.warn("warning:"), clean(host))]
             }
             EventBody::BudgetReached { account, percent, spent_usd, limit_usd } => {
                 let whose =
                     if account.starts_with("task:") { "the budget" } else { &format!("today's budget of {account}") };
-                let text = format!("{percent} % of {whose} is spent: {spent_usd} of {limit_usd}");
+                let text = format!("{percent}% of {whose} is spent: {spent_usd} of {limit_usd}");
                 vec![format!("  {} {}", style.warn("warning:"), clean(&text))]
             }
             // The count at the end says nothing new to a person.

@@ -22,7 +22,7 @@ fn at_work(world: &World, hub: &Hub) -> (Running, String) {
 }
 
 fn tells_of_an_outage(event: &Value) -> bool {
-    event["data"]["message"].as_str().is_some_and(|text| text.contains("not to be reached"))
+    event["data"]["message"].as_str().is_some_and(|text| text.contains("cannot be reached"))
 }
 
 /// What is tested is delivered when GitHub is back, once, and no agent works twice.

@@ -69,6 +69,10 @@ fn a_plan_that_is_turned_down_is_made_again_or_is_the_end() {
     assert_eq!(shown["error"], "what it proposed was rejected");
     let late = world.harvest(&["task", "approve", &task]).finish();
     assert!(late.exit == Some(2) && late.stderr.starts_with("error[HV-0156]"), "{late:?}");
+    // A follow-up needs a plan as well: none was ever approved.
+    world.json(&["session", "prompt", &task, "Make a plan for one.sh"]);
+    world.work_off(&conversations);
+    assert_eq!(world.json(&["task", "show", &task])["status"], "awaiting_approval");
     assert_eq!(git(&world.repo(), &["branch", "--list", "harvest/*"]), "");
     world.assert_nothing_left();
 }
@@ -95,6 +99,11 @@ fn the_built_in_agent_plans_without_tools_that_write() {
     let ran = world.run(&json!([{ "tool": { "name": "bash", "input": { "command": "touch x" } } }]), &["--plan"]);
     let outcome = ran.assert_ended(1, "failed", Some("agent"));
     assert!(outcome["error"].as_str().unwrap().contains("400"), "{outcome:#}");
+    let task = outcome["task_id"].as_str().unwrap();
+    let session = world.harvest(&["session", "show", task]).finish().stdout;
+    assert!(session.contains("no changes") && !session.contains("branch"), "{session}");
+    let diff = world.harvest(&["task", "diff", task]).finish();
+    assert_eq!((diff.stdout.as_str(), diff.stderr.as_str()), ("", "note: the task has no changes\n"));
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn work_that_proves_nothing_is_merged_over_the_api_with_force_alone() {
     let task = admin.worked_off(&ask);
     let refused = admin.post(&of(&task, "apply"), &json!({})).problem(409, "HV-0162");
     assert!(refused["detail"].as_str().unwrap().contains("into main"), "{refused}");
+    assert!(refused["help"].as_str().unwrap().ends_with("then apply it with `force`"), "{refused}");
     admin.post(&of(&task, "apply"), &json!({ "force": true })).ok();
     assert_eq!(world.show("HEAD:x"), "x");
 }

@@ -301,6 +301,8 @@ fn apply_asks_for_force_when_work_failed_or_is_not_verified() {
         assert!(ran.stderr.contains("--force"), "{}", ran.stderr);
         assert_eq!(world.head(), head);
     }
+    let list = world.harvest(&["task", "list"]).finish().stdout;
+    assert!(list.contains("completed, not verified: no tests ran, before or after"), "{list}");
     world.json(&["task", "apply", &id(&broken), "--force"]);
     assert_eq!(world.show("HEAD:src/one.sh"), "echo broken");
 }

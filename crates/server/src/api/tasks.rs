@@ -225,7 +225,7 @@ pub async fn retry(
     let before = visible(&app, &principal, &id).await?.task;
     if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
         let detail =
-            format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
+            format!("task {} is {}: only failed and cancelled tasks can be retried", id.short(), before.status);
         return Err(Problem::new(Code::NotRetryable, detail));
     }
     app.engine.retry(&before, &principal.user, principal.counted_token()).await?;

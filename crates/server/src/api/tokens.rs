@@ -174,11 +174,10 @@ pub async fn list(State(app): State<App>, Extension(principal): Extension<Princi
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, Problem> {
     let mut tokens = app.store.tokens(TokenKind::Personal).await?;
+    tokens.extend(app.store.tokens(TokenKind::Api).await?);
     if principal.role_everywhere() < Some(Role::Admin) {
         tokens.retain(|token| token.user == principal.user);
-        return Ok(tokens);
     }
-    tokens.extend(app.store.tokens(TokenKind::Api).await?);
     tokens.sort_by_key(|token| std::cmp::Reverse(token.created_at));
     Ok(tokens)
 }
