@@ -487,7 +487,7 @@ impl Turn {
     ) -> Result<(), Halt> {
         if ran.tail.contains(script::TOO_LARGE) {
             let message = format!(
-                "the conversation of {} is larger than {} MB and is not kept: in the next turn it is told the earlier messages",
+                "the conversation of {} is larger than {} MiB and was not saved: in the next turn it is told the earlier messages",
                 agent.name,
                 CONVERSATION_KIB / 1024
             );

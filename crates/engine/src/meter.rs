@@ -288,7 +288,7 @@ impl TurnMeter {
             }
             if call.unpriced && self.is_news(&call.model) {
                 let message = format!(
-                    "no price is known for the model {} of {}: it is counted as the dearest one that is known",
+                    "no price is known for the model {} of {}: it is charged at the highest known price",
                     call.model, call.provider
                 );
                 events.push(EventBody::Warning { message });

@@ -6,7 +6,7 @@ use harvest_core::Code;
 pub enum Error {
     #[error("{} is not a git repository", .path.display())]
     NotARepository { path: PathBuf, details: String },
-    #[error("{} lies in a folder of Harvest's own, to which agents write", .path.display())]
+    #[error("{} is in one of Harvest's own folders, which agents can write to", .path.display())]
     OwnFolder { path: PathBuf },
     #[error("{name} has no commit yet")]
     Empty { name: String },
@@ -32,7 +32,7 @@ pub enum Error {
     Refused { doing: String, status: u16, message: String },
     #[error("GitHub cannot be reached: {reason}")]
     Unreachable { reason: String },
-    #[error("GitHub wants no more requests for {seconds} s")]
+    #[error("GitHub accepts no more requests for {seconds} s")]
     RateLimited { seconds: u64 },
     #[error("the GitHub App is not installed in {repository}")]
     NotInstalled { repository: String },
@@ -90,10 +90,10 @@ impl Error {
             Self::NotARepository { .. } => "go into a repository, name one with --repo, or make one: git init".into(),
             Self::OwnFolder { .. } => "name a repository outside of the data directory".into(),
             Self::Empty { .. } => "make a first commit: git commit --allow-empty -m start".into(),
-            Self::UnknownBase { .. } => "list what there is: git branch --all; or fetch it first".into(),
+            Self::UnknownBase { .. } => "list the branches: git branch --all; or fetch it first".into(),
             Self::BadBase { .. } => "name a branch, a tag or a commit hash: --base main".into(),
             Self::InProgress { operation, .. } => {
-                format!("finish it or give it up first: git {operation} --continue, or git {operation} --abort")
+                format!("finish it or abort it first: git {operation} --continue, or git {operation} --abort")
             }
             Self::RefLocked { .. } => "wait for the other git to end; if none runs, remove the file".into(),
             Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
@@ -106,9 +106,9 @@ impl Error {
                     .into()
             }
             Self::NotInstalled { .. } => "install the App in it: GitHub, Settings, Applications, Configure".into(),
-            Self::Account(_) => "add it anew: harvest github setup, or harvest credential add github".into(),
+            Self::Account(_) => "add it again: harvest github setup, or harvest credential add github".into(),
             Self::RateLimited { .. } | Self::Unreachable { .. } | Self::Unexpected { .. } => {
-                "wait a little and retry the task; https://www.githubstatus.com tells how GitHub is doing".into()
+                "wait a little and retry the task; https://www.githubstatus.com shows GitHub's status".into()
             }
             Self::Fetch { .. } => "check the address and your access: git ls-remote <url>".into(),
             Self::Git(_) => "look at the message above; `harvest doctor` checks the tools Harvest needs".into(),

@@ -268,7 +268,7 @@ fn recorded_model(agent: &Agent, recorded: &Heading) -> Result<ModelChoice, Fail
     let provider = provider.ok_or_else(|| {
         Failure::refused(
             Code::BadCassette,
-            format!("the cassette is of a run with {}, which {} does not speak", recorded.provider, agent.name),
+            format!("the cassette was recorded with {}, which {} does not support", recorded.provider, agent.name),
             "use the agent of the recorded run: --agent",
         )
     })?;

@@ -174,12 +174,12 @@ fn help_for(code: Code) -> Option<String> {
         Code::CannotFork => "see which events there are: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
         Code::AgentNotInstalled => {
-            "install it, or use another: harvest agent list; --agent builtin is always there. A worker with --sandbox \
+            "install it, or use another: harvest agent list; --agent builtin is always available. A worker with --sandbox \
              container needs it in its image only: say so with HARVEST_CONTAINER_IMAGE"
         }
         Code::DiskFull => "free some space, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
-        Code::KeyReused => "use another key, or ask for exactly the same as before",
+        Code::KeyReused => "use another key, or repeat exactly the same request",
         Code::UnknownDependency => "see `harvest task list`; an id may be shortened to a unique prefix",
         Code::DependencyCycle => "leave out one of the dependencies",
         Code::DatabaseUnreachable => "check that PostgreSQL runs and the URL: psql \"$HARVEST_DATABASE_URL\"",

@@ -509,7 +509,7 @@ fn make_private(path: &Path) -> Result<(), Failure> {
     }
     let ours = path.join(MARK).exists() || path.join("harvest.db").exists();
     if !ours && std::fs::read_dir(path).map_err(refuse)?.next().is_some() {
-        let message = format!("the data directory {shown} holds other things than Harvest's");
+        let message = format!("the data directory {shown} contains files that are not Harvest's");
         return Err(Failure::refused(Code::DataDirectory, message, "choose an empty or new folder with --data-dir"));
     }
     if let Some(mode) = open_to_others(&std::fs::metadata(path).map_err(refuse)?) {

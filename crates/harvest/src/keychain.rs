@@ -71,7 +71,7 @@ impl Keychain {
     fn refuse(&self, error: &RingError) -> Failure {
         let help = match self {
             Self::Own(_) => {
-                "put the master key of these credentials there, or remove the credentials and add them anew"
+                "put the master key of these credentials there, or remove the credentials and add them again"
             }
             Self::Given(_) => "check the file that HARVEST_MASTER_KEY_FILE names",
             Self::Command(_) => "run the command of HARVEST_MASTER_KEY_COMMAND by hand to see what it prints",

@@ -60,9 +60,7 @@ pub fn check_for_keys(table: &toml::Table, is_key: impl Fn(&str) -> bool) -> Res
     let holds = |value: &toml::Value| is_key(&serde_json::to_string(value).unwrap_or_default());
     match table.iter().find(|(_, value)| holds(value)) {
         None => Ok(()),
-        Some((field, _)) => {
-            Err(format!("`{field}` holds a key, which is not kept there; it belongs into `credential`"))
-        }
+        Some((field, _)) => Err(format!("`{field}` contains a key; put it into `credential`")),
     }
 }
 

@@ -86,7 +86,7 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
         alert: options.alert,
     };
     if let Some(other) = known.iter().find(|known| known.name != name && Settings::of(known).key == settings.key) {
-        let message = format!("this repository is there already, as `{}`", other.name);
+        let message = format!("this repository has already been added as `{}`", other.name);
         let help = format!("change it with --name {0}, or remove it first: harvest repo remove {0}", other.name);
         return Err(Failure::refused(Code::BadOption, message, help));
     }

@@ -27,7 +27,7 @@ pub async fn options(installation: &Installation) -> Result<Option<GithubSignIn>
     let (mut opened, _) = open(keychain, records).await?;
     let Some(secret) = opened.pop() else {
         let message = "sign_in.client_id is set, and the vault has no client secret that could be opened";
-        let help = "keep the one that GitHub gave you: harvest credential add github-sign-in";
+        let help = "store the secret that GitHub gave you: harvest credential add github-sign-in";
         return Err(Failure::refused(Code::BadConfig, message, help));
     };
     Ok(Some(GithubSignIn {

@@ -18,7 +18,7 @@ pub enum Error {
     BadTeam { team: String },
     #[error("`{url}` is not the URL of a GitHub server")]
     BadGithubUrl { url: String },
-    #[error("the system gives no randomness")]
+    #[error("the system's random source is unavailable")]
     NoRandomness,
     #[error(transparent)]
     Store(#[from] harvest_store::Error),

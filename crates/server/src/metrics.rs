@@ -165,7 +165,7 @@ fn of_the_work(page: &mut Page, work: &Reading, warm: warm::Stats) {
     for ((status, reason), count) in &work.ended {
         page.value("harvest_worker_tasks_total", &[("status", status), ("reason", reason)], *count as f64);
     }
-    page.head("harvest_worker_retries_total", "counter", "Tries that failed and are to be repeated.");
+    page.head("harvest_worker_retries_total", "counter", "Attempts that failed and will be retried.");
     page.value("harvest_worker_retries_total", &[], work.retries as f64);
     page.head("harvest_pool_agents", "gauge", "Agents that may run in parallel in this process.");
     page.value("harvest_pool_agents", &[], work.agents as f64);

@@ -47,7 +47,7 @@ impl Turn {
         let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
         let text = self.text_of(progress);
         if let Err(error) = say(hosting, number, &self.task, &self.journal.clean(&text)).await {
-            self.journal.warn(format!("the status could not be told on GitHub: {error}")).await?;
+            self.journal.warn(format!("the status comment could not be updated: {error}")).await?;
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Turn {
         let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
         let text = self.engine.end_of(&self.task, outcome).await?;
         if let Err(error) = say(hosting, number, &self.task, &text).await {
-            self.journal.warn(format!("the status could not be told on GitHub: {error}")).await?;
+            self.journal.warn(format!("the status comment could not be updated: {error}")).await?;
         }
         Ok(())
     }

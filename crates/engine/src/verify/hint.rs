@@ -108,7 +108,7 @@ impl Surroundings {
             ),
             Missing::Package { name, declared_in } => write!(
                 text,
-                "`{name}` is not installed in the sandbox: it has to be in {declared_in}, and `{}` installs what is there",
+                "`{name}` is not installed in the sandbox: add it to {declared_in}; then `{}` installs it",
                 self.prepare
             ),
             Missing::Program(name) if self.on_host => write!(
@@ -208,9 +208,7 @@ mod tests {
         let npm = "> shop@1.0.0 test\n> vitest run\n\nsh: 1: vitest: not found";
         let make = "make: shellcheck: No such file or directory\nmake: *** [Makefile:2: test] Error 127";
         let package = |name: &str, file: &str| {
-            format!(
-                "`{name}` is not installed in the sandbox: it has to be in {file}, and `{PREPARE}` installs what is there"
-            )
+            format!("`{name}` is not installed in the sandbox: add it to {file}; then `{PREPARE}` installs it")
         };
         let program = |name: &str| {
             format!(

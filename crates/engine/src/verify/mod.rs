@@ -138,7 +138,7 @@ impl Turn {
                 }
                 TestVerdict::NoTests => None,
                 TestVerdict::Unchanged => failed(format!(
-                    "`{}` fails at the result as it does at the base{}; set accept_unchanged to accept such work",
+                    "`{}` fails at the result as it does at the base{}; set `accept_unchanged = true` to accept such work",
                     evidence.command,
                     about_changed_command(evidence)
                 )),

@@ -215,7 +215,7 @@ fn conversation(method: &str, path: &str, request: &Value) -> Conversation {
 }
 
 fn refuse(vendor: Vendor, reason: &str) -> Response<Body> {
-    let mut response = vendor.error(StatusCode::BAD_REQUEST, &format!("the replay went another way: {reason}"));
+    let mut response = vendor.error(StatusCode::BAD_REQUEST, &format!("the replay diverged: {reason}"));
     response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
     response
 }

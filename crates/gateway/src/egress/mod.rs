@@ -114,7 +114,7 @@ fn target<B>(request: &Request<B>, asked: &str) -> Result<(HostName, u16), Strin
 async fn refuse(context: &Context, host: &str, port: u16, reason: String) -> Response<Body> {
     let named = if port == 0 { host.to_owned() } else { format!("{host}:{port}") };
     let message = format!(
-        "{} may not be reached from this sandbox: {reason}. Hosts are allowed by whoever runs Harvest, in harvest.toml under \
+        "{} may not be reached from this sandbox: {reason}. The operator allows hosts, in harvest.toml under \
          [egress]; packages come from the registries at /registry/.",
         named.escape_debug()
     );

@@ -55,7 +55,7 @@ pub(super) enum Problem {
     )]
     NotPublic { host: String, address: IpAddr, what: &'static str },
     /// It was found so a moment ago, and is not tried again yet.
-    #[error("{host} could not be reached a moment ago; it is tried again soon")]
+    #[error("{host} could not be reached a moment ago; it will be retried soon")]
     Paused { host: String },
     #[error("the registry's answer broke off")]
     Cut,

@@ -204,7 +204,7 @@ fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Conver
 fn error_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
     match Option::<u16>::deserialize(deserializer)? {
         Some(status) if !(400..600).contains(&status) => {
-            Err(de::Error::custom(format!("`{status}` is not an error status: give one from 400 to 599")))
+            Err(de::Error::custom(format!("`{status}` is not an error status: use one from 400 to 599")))
         }
         status => Ok(status),
     }

@@ -116,7 +116,7 @@ async fn what_may_pass_is_recorded_when_it_is_found_and_not_while_nobody_tries()
     let gateway = Gateway::new(Options { registries: Some(registries), ..Options::default() }).unwrap();
     let troubles = Arc::new(Troubles::default());
     let served = serve_with(&gateway, None, Access { recorder: troubles.clone(), ..Access::none() });
-    for said in ["it does not answer", "it is tried again soon"] {
+    for said in ["it does not answer", "it will be retried soon"] {
         let (status, text) = get(&served, "/registry/npm/a").await;
         let text = String::from_utf8_lossy(&text).into_owned();
         assert!(status == StatusCode::BAD_GATEWAY && text.trim_end().ends_with(said), "{text}");

@@ -193,7 +193,7 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
         _ => None,
     });
     let shell = match (answered, tools) {
-        (true, _) => (State::Works, format!("{tools} calls of tools were seen")),
+        (true, _) => (State::Works, format!("{tools} tool calls were seen")),
         (false, 0) => (State::Absent, "it called no tools".to_owned()),
         (false, _) => (State::Fails, "no answer of a shell command was seen".to_owned()),
     };

@@ -5,7 +5,7 @@ use crate::config::key::{Definition, Key, SetBy};
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
 const HEAD: &str = "# Settings
 
-Where settings are written and which of them counts: [user guide](user-guide.md#settings). `harvest config show` prints those in
+Where settings are written and which one applies: [user guide](user-guide.md#settings). `harvest config show` prints those in
 force and where each comes from. Durations are written like `\"90s\"`, `\"30m\"` or `\"1h30m\"`, sizes like `\"8GiB\"`, money in dollars.
 
 This page is made from the definitions in `crates/harvest/src/config/key.rs`.

@@ -127,12 +127,12 @@ settings! {
         .by(SetBy::Project)
         .default(|| flag(false));
     Plan => setting("plan", Kind::Flag)
-        .about("plans are made first, for a person to approve, as `--plan`")
+        .about("make a plan first, which a person approves, as `--plan`")
         .like("true")
         .by(SetBy::Project)
         .default(|| flag(false));
     PlanReview => setting("plan_review", Kind::Text)
-        .about("the agent that looks for what is wrong with a plan, as `--review-plan`")
+        .about("the agent that reviews plans, as `--review-plan`")
         .like(r#""codex""#)
         .by(SetBy::Project);
     Workflow => setting("workflow", Kind::Workflow)
@@ -362,7 +362,7 @@ settings! {
         .like(r#""/etc/ssl/example.pem""#)
         .without("(the machine's alone)");
     LimitCpu => setting("limits.cpu", Kind::Cores)
-        .about("how many cores a sandbox may use; it is only slowed down")
+        .about("how many cores a sandbox may use; reaching it only slows the sandbox down")
         .like("1.5")
         .default(|| limits().cpu_millis.map(Value::Cores))
         .without("(all cores)");
@@ -399,11 +399,11 @@ settings! {
         .like(r#""harvest""#)
         .default(|| text("harvest"));
     GithubDraftFailed => setting("github.draft_failed", Kind::Flag)
-        .about("propose failed work as a draft")
+        .about("open a draft pull request for failed work")
         .like("true")
         .default(|| flag(false));
     GithubFixes => setting("github.fixes", Kind::Count(0..=100))
-        .about("how often failed checks and reviews of programs make a session continue")
+        .about("how many turns failed checks and reviews of bots may start")
         .like("5")
         .default(|| count(5));
 }

@@ -170,7 +170,7 @@ impl Layer {
         let origin = Origin::ProjectSettings { name: project.to_owned() };
         let table = toml::Table::try_from(settings).map_err(|_| {
             let message = format!("{}: it is not an object of settings, or one of them is null", origin.describe());
-            refuse(&message, "leave out what is not to be set")
+            refuse(&message, "omit settings that you do not want to set")
         })?;
         Self::read(origin, table)
     }

@@ -56,7 +56,7 @@ pub async fn submit(
             String::new()
         } else {
             if task.after.len() == 1 {
-                ", waits for another".to_owned()
+                ", waits for another task".to_owned()
             } else {
                 format!(", waits for {} others", task.after.len())
             }

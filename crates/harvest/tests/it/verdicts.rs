@@ -81,7 +81,7 @@ fn the_advice_about_a_missing_package_is_a_command_that_works() {
     };
     let first = hint();
     assert!(
-        first.starts_with("`surely_not_installed` is not installed in the sandbox: it has to be in requirements.txt"),
+        first.starts_with("`surely_not_installed` is not installed in the sandbox: add it to requirements.txt"),
         "{first}"
     );
     let advised = first.split('`').nth(3).unwrap();

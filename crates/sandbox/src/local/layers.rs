@@ -36,9 +36,9 @@ impl Local {
     fn nested(&self) -> Fact {
         let name = "nested namespaces";
         if self.tool.is_recent() {
-            Fact::layer(name, Strength::Hard, "agents can make none: refused by bubblewrap and by the filter")
+            Fact::layer(name, Strength::Hard, "agents cannot create any: refused by bubblewrap and by the filter")
         } else {
-            Fact::layer(name, Strength::Hard, "agents can make none: refused by the filter alone")
+            Fact::layer(name, Strength::Hard, "agents cannot create any: refused by the filter alone")
                 .with_fix("install bubblewrap 0.8 or newer for a second refusal")
         }
     }

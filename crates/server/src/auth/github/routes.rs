@@ -162,7 +162,7 @@ async fn enter(
     };
     let known = kept::read(app.desk.as_ref(), &user).await?;
     if known.as_ref().is_some_and(|known| !known.is_of(&person)) {
-        let detail = format!("{} was someone else when they last signed in here", user.escape_debug());
+        let detail = format!("{} belonged to another account at the last sign-in", user.escape_debug());
         let help = "ask an admin of this server to remove the credential `sign-in` of that name";
         return Ok(Err(Why::AnotherAccount.because(Problem::new(Code::NotAllowed, detail).help(help))));
     }
