@@ -113,7 +113,7 @@ fn given_key(given: &str) -> Result<String, Failure> {
 
 /// The signed evidence of a task.
 pub async fn export(installation: &Installation, id: &str) -> Result<Value, Failure> {
-    let found = installation.store.find_task(id).await?;
+    let found = installation.store.find_task(id, None).await?;
     let detail = installation.store.task(&found).await?;
     let nothing = |why: &str| {
         Failure::refused(

@@ -79,7 +79,7 @@ fn told(style: Style, id: &TaskId, status: TaskStatus) -> String {
 }
 
 async fn find(installation: &Installation, id: &str) -> Result<TaskId, Failure> {
-    match installation.store.find_task(id).await {
+    match installation.store.find_task(id, None).await {
         Err(Error::UnknownTask(_)) => {
             let session = session::find(installation, id).await?;
             Ok(installation.store.session(&session).await?.task_id)

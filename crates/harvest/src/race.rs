@@ -173,7 +173,7 @@ pub async fn show(global: &Global, environment: Environment, id: &str) -> Result
         return Ok(Exit::Done);
     }
     let installation = Installation::open(global, environment).await?;
-    let race = match installation.store.find_task(id).await {
+    let race = match installation.store.find_task(id, None).await {
         Ok(task) => installation.store.task(&task).await?.task.settings.race.map(|race| race.id),
         Err(Error::UnknownTask(_)) => Some(if id.starts_with("race-") { id.to_owned() } else { format!("race-{id}") }),
         Err(error) => return Err(error.into()),

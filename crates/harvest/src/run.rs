@@ -223,7 +223,7 @@ pub fn warn_of(sandbox: SandboxKind) {
 
 /// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second, saying what becomes of the work.
 pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str, leaving: Option<&'static str>) {
-    for kind in kinds {
+    for kind in kinds.iter().filter(|kind| !signals::is_unwanted(**kind)) {
         let Some(mut signals) = signals::listen(*kind) else { continue };
         let stop = stop.clone();
         tokio::spawn(async move {

@@ -175,13 +175,13 @@ pub trait Store:
 
     async fn task(&self, id: &TaskId) -> Result<TaskDetail, Error>;
 
-    /// The one task whose id begins with `prefix`.
-    async fn find_task(&self, prefix: &str) -> Result<TaskId, Error>;
+    /// The one task whose id begins with `prefix`. With `among`, tasks of other repositories do not exist.
+    async fn find_task(&self, prefix: &str, among: Option<Vec<String>>) -> Result<TaskId, Error>;
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error>;
 
-    /// The one session whose id begins with `prefix`.
-    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error>;
+    /// The one session whose id begins with `prefix`. With `among`, those of other repositories do not exist.
+    async fn find_session(&self, prefix: &str, among: Option<Vec<String>>) -> Result<SessionId, Error>;
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error>;
     async fn owners(&self) -> Result<Vec<Owner>, Error>;

@@ -203,7 +203,7 @@ impl<'a> Site<'a> {
 }
 
 async fn work_of(store: &Sqlite, id: &Value) -> anyhow::Result<Work> {
-    let task = store.find_task(id.as_str().context("a task has an id")?).await?;
+    let task = store.find_task(id.as_str().context("a task has an id")?, None).await?;
     let session = store.task(&task).await?.sessions.first().context("a task has a session")?.id.clone();
     Ok(Work { task, session })
 }

@@ -23,6 +23,8 @@ pub(super) struct Head {
     pub(super) most_output: Option<u64>,
     /// How many answers are made, each of which is paid for.
     pub(super) answers: u64,
+    /// How often the model may read the request and answer: twice when the vendor may summarise the conversation first.
+    pub(super) passes: u64,
     /// The service tier, where it is not the ordinary one.
     pub(super) tier: Option<String>,
 }
@@ -64,6 +66,9 @@ struct Body<'a> {
     speed: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     inference_geo: Option<Cow<'a, str>>,
+    /// Anthropic's and OpenAI's rules for long conversations.
+    #[serde(default)]
+    context_management: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -148,7 +153,8 @@ impl Body<'_> {
             Endpoint::Models | Endpoint::ShowModel | Endpoint::CountTokens => (None, None),
         };
         let (model, answers) = (model.chars().take(200).collect(), answers.unwrap_or(1).max(1));
-        Head { model, stream, most_output: most, answers, tier: self.tier() }
+        let passes = if self.context_management.as_ref().is_some_and(compacts) { 2 } else { 1 };
+        Head { model, stream, most_output: most, answers, passes, tier: self.tier() }
     }
 
     /// Everything that changes the price of a token, by the names in the price table.
@@ -156,6 +162,16 @@ impl Body<'_> {
         let asked = [self.service_tier.as_deref(), self.speed.as_deref(), self.inference_geo.as_deref()];
         let tiers: Vec<String> = asked.into_iter().flatten().filter_map(extra_tier).collect();
         (!tiers.is_empty()).then(|| tiers.join("+"))
+    }
+}
+
+/// Whether rules for long conversations ask for a summary: Anthropic's `compact_20260112`, OpenAI's `compaction`.
+fn compacts(rules: &serde_json::Value) -> bool {
+    match rules {
+        serde_json::Value::String(text) => text.starts_with("compact"),
+        serde_json::Value::Array(rules) => rules.iter().any(compacts),
+        serde_json::Value::Object(rules) => rules.values().any(compacts),
+        _ => false,
     }
 }
 
@@ -227,6 +243,21 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_of_the_conversation_is_a_second_pass() {
+        for (rules, passes) in [
+            (r#"{"edits":[{"type":"compact_20260112"}]}"#, 2),
+            (r#"{"edits":[{"type":"\u0063ompact_20260112"}]}"#, 2),
+            (r#"[{"type":"compaction","compact_threshold":1000}]"#, 2),
+            (r#"{"edits":[{"type":"clear_tool_uses_20250919"}]}"#, 1),
+            ("null", 1),
+        ] {
+            let body = format!(r#"{{"model":"c","context_management":{rules}}}"#);
+            let (head, _) = prepare(Endpoint::Messages, "", Bytes::from(body)).unwrap();
+            assert_eq!(head.passes, passes, "{rules}");
+        }
+    }
+
+    #[test]
     fn heads_of_every_format() {
         let pro = "v1beta/models/gemini-2.5-pro:streamGenerateContent";
         for (endpoint, path, body, model, stream, most_output, answers) in [
@@ -275,7 +306,11 @@ mod tests {
             ),
         ] {
             let (head, passed) = prepare(endpoint, path, Bytes::from_static(body.as_bytes())).unwrap();
-            assert_eq!(head, Head { model: model.to_owned(), stream, most_output, answers, tier: None }, "{body}");
+            assert_eq!(
+                head,
+                Head { model: model.to_owned(), stream, most_output, answers, passes: 1, tier: None },
+                "{body}"
+            );
             assert_eq!(passed, body);
         }
         for (body, tier) in [

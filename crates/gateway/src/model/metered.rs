@@ -69,9 +69,9 @@ impl Tariff {
     pub(super) fn range(&self, model: &str, asked: &Head) -> Range {
         let Self::Table { vendor, prices, request_bytes, terms } = self else { return Range::default() };
         let one = asked.most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
-        let output_tokens = one.saturating_mul(asked.answers).min(MOST_TOKENS);
+        let output_tokens = one.saturating_mul(asked.answers).saturating_mul(asked.passes).min(MOST_TOKENS);
         let cost = |usage: Usage| prices.cost(vendor, model, terms.tier.as_deref(), &usage, 0, terms.input).0;
-        let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
+        let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN).saturating_mul(asked.passes);
         let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
         let kept = cost(Usage { cache_write_tokens: tokens, output_tokens, ..Usage::default() });
         let read = request_bytes / BYTES_PER_TOKEN;

@@ -85,11 +85,23 @@ pub(super) struct Counts {
     pub(super) input_tokens_details: Option<Details>,
     pub(super) output_tokens_details: Option<Details>,
     pub(super) server_tool_use: Option<ServerToolUse>,
+    /// Each run of the model that Anthropic made for the answer. The counts beside it leave out the runs that are no message.
+    pub(super) iterations: Option<Vec<Iteration>>,
     // OpenAI's Chat Completions
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
     pub(super) prompt_tokens_details: Option<Details>,
     pub(super) completion_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Iteration {
+    #[serde(rename = "type", default)]
+    pub(super) kind: String,
+    pub(super) input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+    pub(super) cache_read_input_tokens: Option<u64>,
+    pub(super) cache_creation_input_tokens: Option<u64>,
 }
 
 /// How often tools were used that Anthropic runs.
@@ -107,6 +119,7 @@ pub(super) struct CacheCreation {
 #[derive(Deserialize)]
 pub(super) struct Details {
     pub(super) cached_tokens: Option<u64>,
+    pub(super) cache_write_tokens: Option<u64>,
     pub(super) reasoning_tokens: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use harvest_core::Usage;
 use super::array::Elements;
 use super::edit::extra_tier;
 use super::lines::{Kind, Lines};
-use super::shapes::{Counts, Details, Item, Message};
+use super::shapes::{Counts, Details, Item, Iteration, Message};
 use super::{Endpoint, gemini, ollama};
 
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
@@ -65,6 +65,8 @@ pub(super) struct Tally {
     pub(super) output_final: bool,
     pub(super) reasoning: u64,
     cache_write_1h: u64,
+    /// Runs of the model that the counts of the answer leave out, such as the summary of a conversation.
+    beside: Usage,
     /// Bytes of generated text seen.
     pub(super) generated: u64,
     /// The service tier, as far as the answer has told it.
@@ -146,7 +148,7 @@ impl Reader {
         let tally = &self.tally;
         let estimated = Usage { input_tokens: request_bytes.div_ceil(BYTES_PER_TOKEN), ..Usage::default() };
         let output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
-        Usage { output_tokens, ..tally.input.unwrap_or(estimated) }
+        sum(Usage { output_tokens, ..tally.input.unwrap_or(estimated) }, tally.beside)
     }
 
     /// The totals of an answer with this status to a request of this many bytes; without their number nothing is guessed.
@@ -176,7 +178,7 @@ impl Reader {
         }
         Known {
             model: tally.model,
-            usage,
+            usage: sum(usage, tally.beside),
             cache_write_1h: tally.cache_write_1h,
             estimated,
             tier: tally.tier,
@@ -309,20 +311,32 @@ impl Tally {
                 }
             }
         }
-        let cached =
-            |details: &Option<Details>| details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0);
+        if let Some(iterations) = &counts.iterations {
+            let beside = iterations.iter().filter(|iteration| iteration.kind != "message");
+            self.beside = beside.map(Iteration::usage).fold(Usage::default(), sum);
+        }
+        // OpenAI's counts of input have both in them.
+        let cached = |details: &Option<Details>, of: u64| {
+            let told = |count: fn(&Details) -> Option<u64>| details.as_ref().and_then(count).unwrap_or(0);
+            let read = told(|details| details.cached_tokens).min(of);
+            (read, told(|details| details.cache_write_tokens).min(of - read))
+        };
         let reasoning = |details: &Option<Details>| details.as_ref().and_then(|details| details.reasoning_tokens);
         let mut input = self.input.unwrap_or_default();
         let before = input;
         if let Some(prompt) = counts.prompt_tokens {
-            input.cache_read_tokens = cached(&counts.prompt_tokens_details).min(prompt);
-            input.input_tokens = prompt - input.cache_read_tokens;
+            let (read, written) = cached(&counts.prompt_tokens_details, prompt);
+            input.input_tokens = prompt - read - written;
+            (input.cache_read_tokens, input.cache_write_tokens) = (read, written);
         }
         if let Some(tokens) = counts.input_tokens {
             // The Responses format counts cached tokens in, Anthropic's does not and has no such details.
-            let read = cached(&counts.input_tokens_details).min(tokens);
-            input.input_tokens = tokens - read;
+            let (read, written) = cached(&counts.input_tokens_details, tokens);
+            input.input_tokens = tokens - read - written;
             input.cache_read_tokens = read;
+            if counts.input_tokens_details.is_some() {
+                input.cache_write_tokens = written;
+            }
         }
         if let Some(tokens) = counts.cache_read_input_tokens {
             input.cache_read_tokens = tokens;
@@ -345,6 +359,28 @@ impl Tally {
         if let Some(tokens) = details {
             self.reasoning = tokens;
         }
+    }
+}
+
+impl Iteration {
+    fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens.unwrap_or(0),
+            output_tokens: self.output_tokens.unwrap_or(0),
+            cache_read_tokens: self.cache_read_input_tokens.unwrap_or(0),
+            cache_write_tokens: self.cache_creation_input_tokens.unwrap_or(0),
+            reasoning_tokens: 0,
+        }
+    }
+}
+
+fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input_tokens: one.input_tokens.saturating_add(other.input_tokens),
+        output_tokens: one.output_tokens.saturating_add(other.output_tokens),
+        cache_read_tokens: one.cache_read_tokens.saturating_add(other.cache_read_tokens),
+        cache_write_tokens: one.cache_write_tokens.saturating_add(other.cache_write_tokens),
+        reasoning_tokens: one.reasoning_tokens.saturating_add(other.reasoning_tokens),
     }
 }
 
@@ -412,6 +448,56 @@ mod tests {
                 ..Known::default()
             }
         );
+    }
+
+    /// Anthropic's own example: the counts of the answer leave out the summary of 180,000 tokens.
+    #[test]
+    fn a_summary_that_anthropic_makes_on_the_way_is_counted() {
+        let usage = r#"{"input_tokens":23000,"output_tokens":1000,"iterations":[
+            {"type":"compaction","input_tokens":180000,"output_tokens":3500,"cache_read_input_tokens":7,"cache_creation_input_tokens":9},
+            {"type":"message","input_tokens":23000,"output_tokens":1000}]}"#;
+        let usage = usage.replace('\n', "");
+        let counted = Usage {
+            input_tokens: 203_000,
+            output_tokens: 4_500,
+            cache_read_tokens: 7,
+            cache_write_tokens: 9,
+            reasoning_tokens: 0,
+        };
+        let document = format!(r#"{{"type":"message","model":"claude-opus-4-6","usage":{usage}}}"#);
+        let mut reader = Reader::new(Endpoint::Messages, "application/json");
+        reader.feed(&Bytes::from(document));
+        assert_eq!(reader.finish(200, Some(400)).usage, counted);
+        let events = format!(
+            "data: {{\"type\":\"message_delta\",\"delta\":{{}},\"usage\":{usage}}}\n\ndata: {{\"type\":\"message_stop\"}}\n\n"
+        );
+        assert_eq!(stream(Endpoint::Messages, &events).1.usage, counted);
+    }
+
+    #[test]
+    fn what_openai_writes_to_its_cache_is_counted_apart() {
+        let details = r#"{"cached_tokens":30,"cache_write_tokens":50}"#;
+        let counted = Usage {
+            input_tokens: 20,
+            output_tokens: 5,
+            cache_read_tokens: 30,
+            cache_write_tokens: 50,
+            reasoning_tokens: 0,
+        };
+        for (endpoint, usage) in [
+            (
+                Endpoint::ChatCompletions,
+                format!(r#"{{"prompt_tokens":100,"completion_tokens":5,"prompt_tokens_details":{details}}}"#),
+            ),
+            (
+                Endpoint::Responses,
+                format!(r#"{{"input_tokens":100,"output_tokens":5,"input_tokens_details":{details}}}"#),
+            ),
+        ] {
+            let mut reader = Reader::new(endpoint, "application/json");
+            reader.feed(&Bytes::from(format!(r#"{{"model":"gpt-5.6-sol","usage":{usage}}}"#)));
+            assert_eq!(reader.finish(200, Some(400)).usage, counted, "{endpoint:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ impl Signals {
     pub fn watch() -> Self {
         let meaning = Arc::new(Mutex::new(Meaning::Leave));
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+            if signals::is_unwanted(kind) {
+                continue;
+            }
             let Some(mut signals) = signals::listen(kind) else { continue };
             let meaning = Arc::clone(&meaning);
             tokio::spawn(async move {

@@ -37,11 +37,11 @@ pub async fn session(global: &Global, environment: Environment, command: Session
 /// A session by the beginning of its id, or of that of its task.
 pub async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
     let store = &installation.store;
-    let unknown = match store.find_session(id).await {
+    let unknown = match store.find_session(id, None).await {
         Err(unknown @ Error::UnknownSession(_)) => unknown,
         found => return Ok(found?),
     };
-    let task = match store.find_task(id).await {
+    let task = match store.find_task(id, None).await {
         Err(Error::UnknownTask(_)) => return Err(unknown.into()),
         found => store.task(&found?).await?,
     };

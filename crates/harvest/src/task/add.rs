@@ -80,7 +80,7 @@ fn base_choice(options: &AskOptions) -> BaseChoice {
 pub async fn queueing(installation: &Installation, options: QueueOptions, digest: &str) -> Result<Queueing, Failure> {
     let mut after = Vec::new();
     for prefix in &options.after {
-        let found = installation.store.find_task(prefix).await.map_err(|error| {
+        let found = installation.store.find_task(prefix, None).await.map_err(|error| {
             let failure = Failure::from(error);
             Failure {
                 code: if failure.code == Code::UnknownTask { Code::UnknownDependency } else { failure.code },

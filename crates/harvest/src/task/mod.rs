@@ -28,7 +28,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         return remote::task(global, style, &remote, command).await;
     }
     let installation = Installation::open(global, environment).await?;
-    let find = async |id: &str| installation.store.find_task(id).await.map_err(Failure::from);
+    let find = async |id: &str| installation.store.find_task(id, None).await.map_err(Failure::from);
     match command {
         Task::Add(options) => add::add(global, &installation, style, *options).await,
         Task::Retry { id } => add::retry(global, &installation, style, &find(&id).await?).await,

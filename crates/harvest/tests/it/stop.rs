@@ -157,6 +157,30 @@ fn a_signal_in_the_first_moments() {
     }
 }
 
+/// As `nohup` starts it: the terminal may go away. The second signal would end it at once, if the first had counted.
+#[test]
+fn a_signal_that_is_ignored_from_the_start_stops_nothing() {
+    let world = World::new();
+    let mut harvest = world.run_with(&hanging(), &[]);
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(harvest.command.get_program())
+        .args(harvest.command.get_args());
+    shell.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(harvest.command.get_current_dir().unwrap());
+    harvest.command = shell;
+    let mut running = harvest.start();
+    running.wait_for_type("tool.result");
+    running.signal(Signal::HUP);
+    running.signal(Signal::TERM);
+    let ran = running.finish();
+    ran.assert_ended(3, "cancelled", Some("cancelled"));
+    assert_eq!(ran.stderr.matches("stopping;").count(), 1, "{ran:?}");
+    assert!(!ran.stderr.contains("exiting;"), "{ran:?}");
+    world.assert_nothing_left();
+}
+
 /// After a second signal nothing is waited for; the next command clears up.
 #[test]
 fn a_second_signal_ends_it_and_the_next_command_clears_up() {

@@ -166,7 +166,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
             let detail = format!("there is no task `{}` to wait for", prefix.escape_debug());
             Problem::new(Code::UnknownDependency, detail).about("after").help("see GET /api/tasks")
         };
-        let id = app.store.find_task(prefix).await.map_err(|_| unknown())?;
+        let id = app.store.find_task(prefix, principal.repositories()).await.map_err(|_| unknown())?;
         let task = app.store.task(&id).await?.task;
         if !principal.sees_repository(&task.repository) {
             return Err(unknown());

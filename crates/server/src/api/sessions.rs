@@ -125,7 +125,7 @@ pub async fn list(
 ) -> Result<Page<SessionSummary>, Problem> {
     let mut only = None;
     if let Some(prefix) = filter.id {
-        match app.store.find_session(&prefix).await {
+        match app.store.find_session(&prefix, principal.repositories()).await {
             Err(harvest_store::Error::UnknownSession(_)) => return Ok(Page::whole(Vec::new())),
             found => only = Some(found?),
         }

@@ -92,7 +92,7 @@ pub async fn list(
     Params(filter): Params<TaskFilter>,
 ) -> Result<Page<ListedTask>, Problem> {
     if let Some(prefix) = filter.id {
-        let found = match app.store.find_task(&prefix).await {
+        let found = match app.store.find_task(&prefix, principal.repositories()).await {
             Err(harvest_store::Error::UnknownTask(_)) => None,
             found => Some(app.store.task(&found?).await?.task),
         };

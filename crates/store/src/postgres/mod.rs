@@ -291,16 +291,16 @@ impl Store for Postgres {
         read::task_detail(self.lend().await?.get()?, id).await
     }
 
-    async fn find_task(&self, prefix: &str) -> Result<TaskId, Error> {
-        read::find_task(self.lend().await?.get()?, prefix).await
+    async fn find_task(&self, prefix: &str, among: Option<Vec<String>>) -> Result<TaskId, Error> {
+        read::find_task(self.lend().await?.get()?, prefix, among.as_deref()).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error> {
         read::session(self.lend().await?.get()?, id).await
     }
 
-    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error> {
-        read::find_session(self.lend().await?.get()?, prefix).await
+    async fn find_session(&self, prefix: &str, among: Option<Vec<String>>) -> Result<SessionId, Error> {
+        read::find_session(self.lend().await?.get()?, prefix, among.as_deref()).await
     }
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error> {

@@ -226,23 +226,27 @@ pub(super) async fn journaled(db: &Connection, attempt: &AttemptId) -> Result<u6
     Ok(found.first().map_or(0, |row| row.get::<_, i64>(0) as u64))
 }
 
-pub(super) async fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {
-    find(db, "tasks", prefix, Error::UnknownTask).await
+pub(super) async fn find_task(db: &Connection, prefix: &str, among: Option<&[String]>) -> Result<TaskId, Error> {
+    find(db, ("tasks", "repository"), prefix, among, Error::UnknownTask).await
 }
 
-pub(super) async fn find_session(db: &Connection, prefix: &str) -> Result<SessionId, Error> {
-    find(db, "sessions", prefix, Error::UnknownSession).await
+pub(super) async fn find_session(db: &Connection, prefix: &str, among: Option<&[String]>) -> Result<SessionId, Error> {
+    let repository = "(SELECT repository FROM tasks WHERE tasks.id = sessions.task_id)";
+    find(db, ("sessions", repository), prefix, among, Error::UnknownSession).await
 }
 
 async fn find<T: FromStr<Err = IdError>>(
     db: &Connection,
-    table: &'static str,
+    (table, repository): (&'static str, &str),
     text: &str,
+    among: Option<&[String]>,
     unknown: fn(String) -> Error,
 ) -> Result<T, Error> {
     let Some(prefix) = decode::prefix(text) else { return Err(unknown(text.to_owned())) };
-    let sql = format!("SELECT id FROM {table} WHERE id >= $1 AND id < $2 ORDER BY id");
-    let rows = db.query(&sql, &[&prefix, &format!("{prefix}~")]).await?;
+    let sql = format!(
+        "SELECT id FROM {table} WHERE id >= $1 AND id < $2 AND ($3::text[] IS NULL OR {repository} = ANY($3)) ORDER BY id"
+    );
+    let rows = db.query(&sql, &[&prefix, &format!("{prefix}~"), &among]).await?;
     let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     decode::only(table, prefix, &found, unknown)
 }

@@ -392,9 +392,9 @@ impl Store for Sqlite {
         self.read(move |db| read::task_detail(db, &id)).await
     }
 
-    async fn find_task(&self, prefix: &str) -> Result<TaskId, Error> {
+    async fn find_task(&self, prefix: &str, among: Option<Vec<String>>) -> Result<TaskId, Error> {
         let prefix = prefix.to_owned();
-        self.read(move |db| read::find_task(db, &prefix)).await
+        self.read(move |db| read::find_task(db, &prefix, among.as_deref())).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error> {
@@ -402,9 +402,9 @@ impl Store for Sqlite {
         self.read(move |db| read::session(db, &id)).await
     }
 
-    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error> {
+    async fn find_session(&self, prefix: &str, among: Option<Vec<String>>) -> Result<SessionId, Error> {
         let prefix = prefix.to_owned();
-        self.read(move |db| read::find_session(db, &prefix)).await
+        self.read(move |db| read::find_session(db, &prefix, among.as_deref())).await
     }
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error> {

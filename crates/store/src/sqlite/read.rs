@@ -211,24 +211,31 @@ fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error> {
     Ok(attempts)
 }
 
-pub(super) fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {
-    find(db, "tasks", prefix, Error::UnknownTask)
+pub(super) fn find_task(db: &Connection, prefix: &str, among: Option<&[String]>) -> Result<TaskId, Error> {
+    find(db, ("tasks", "repository"), prefix, among, Error::UnknownTask)
 }
 
-pub(super) fn find_session(db: &Connection, prefix: &str) -> Result<SessionId, Error> {
-    find(db, "sessions", prefix, Error::UnknownSession)
+pub(super) fn find_session(db: &Connection, prefix: &str, among: Option<&[String]>) -> Result<SessionId, Error> {
+    let repository = "(SELECT repository FROM tasks WHERE tasks.id = sessions.task_id)";
+    find(db, ("sessions", repository), prefix, among, Error::UnknownSession)
 }
 
 fn find<T: FromStr<Err = IdError>>(
     db: &Connection,
-    table: &'static str,
+    (table, repository): (&'static str, &str),
     text: &str,
+    among: Option<&[String]>,
     unknown: fn(String) -> Error,
 ) -> Result<T, Error> {
     let Some(prefix) = decode::prefix(text) else { return Err(unknown(text.to_owned())) };
-    let sql = format!("SELECT id FROM {table} WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id");
+    let among = among.map(|among| to_json(&among, "repositories")).transpose()?;
+    let sql = format!(
+        "SELECT id FROM {table} WHERE id >= ?1 AND id < ?1 || '~'
+             AND (?2 IS NULL OR {repository} IN (SELECT value FROM json_each(?2))) ORDER BY id"
+    );
     let mut statement = db.prepare_cached(&sql)?;
-    let found: Vec<String> = statement.query_map([&prefix], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let found: Vec<String> =
+        statement.query_map(params![prefix, among], |row| row.get(0))?.collect::<Result<_, _>>()?;
     decode::only(table, prefix, &found, unknown)
 }
 

@@ -109,6 +109,30 @@ on_both! {
         }
     }
 
+    async fn a_turn_that_took_a_place_on_the_way_counts_once(place) {
+        let store = place.open().await;
+        for (cap, size) in [("user:ada", 1), ("repository:shop", 1), ("credential:anthropic", 2)] {
+            store.set_cap(cap, Some(size)).await.unwrap();
+        }
+        create(&store, under(&["user:ada"])).await;
+        assert_eq!(store.claim(a_claim(&owner(), 1)).await.unwrap().len(), 1);
+        create(&store, under(&["user:ada", "repository:shop"])).await;
+        create(&store, under(&["user:ada", "credential:anthropic"])).await;
+        create(&store, under(&["repository:shop", "credential:anthropic"])).await;
+        let last = create(&store, under(&["credential:anthropic"])).await;
+        assert_eq!(parked(&store).await, (2, 2));
+        // The first displaces the third, whose other place is free for the second; the last keeps its own.
+        store.set_cap("user:ada", Some(5)).await.unwrap();
+        assert_eq!(parked(&store).await, (3, 1));
+        assert_eq!(status(&store, &last.task.id).await, TurnStatus::Ready);
+        let me = owner();
+        assert_eq!(store.claim(a_claim(&me, 9)).await.unwrap().len(), 3);
+        let used = |cap: &Cap| (cap.name.clone(), cap.used);
+        let caps: Vec<_> = store.queue().await.unwrap().caps.iter().map(used).collect();
+        let expected = [("credential:anthropic", 2), ("repository:shop", 1), ("user:ada", 3)];
+        assert_eq!(caps, expected.map(|(cap, used)| (cap.to_owned(), used)));
+    }
+
     async fn an_urgent_one_takes_the_place_of_one_that_nobody_works_on(place) {
         let store = place.open().await;
         let urgent = |caps: &[&str]| NewTask { priority: harvest_core::Priority::Urgent, ..under(caps) };

@@ -63,17 +63,31 @@ on_both! {
     async fn a_prefix_finds_its_one_task(place) {
         let store = place.open().await;
         let task = submit(&store).await.task.id;
-        assert_eq!(store.find_task(&task.as_str()[..6]).await.unwrap(), task);
-        assert_eq!(store.find_task(&task.as_str().to_uppercase()).await.unwrap(), task);
+        assert_eq!(store.find_task(&task.as_str()[..6], None).await.unwrap(), task);
+        assert_eq!(store.find_task(&task.as_str().to_uppercase(), None).await.unwrap(), task);
         for unknown in ["zzzz", "", "%", "_", "a' OR 1=1", "日本"] {
-            assert!(matches!(store.find_task(unknown).await, Err(Error::UnknownTask(_))), "{unknown}");
+            assert!(matches!(store.find_task(unknown, None).await, Err(Error::UnknownTask(_))), "{unknown}");
         }
         let mut twin = new_task("Again");
         twin.id = format!("{}{}", &task.as_str()[..15], if task.as_str().ends_with('0') { '1' } else { '0' }).parse().unwrap();
         create(&store, twin).await;
-        let shared = store.find_task(&task.as_str()[..15]).await;
+        let shared = store.find_task(&task.as_str()[..15], None).await;
         assert!(matches!(shared, Err(Error::AmbiguousId { count: 2, .. })), "{shared:?}");
-        assert_eq!(store.find_task(task.as_str()).await.unwrap(), task);
+        assert_eq!(store.find_task(task.as_str(), None).await.unwrap(), task);
+        // Of repositories that the reader may not see there is not even a number.
+        let elsewhere = Some(vec!["elsewhere".to_owned()]);
+        let unseen = store.find_task(&task.as_str()[..15], elsewhere.clone()).await;
+        assert!(matches!(unseen, Err(Error::UnknownTask(_))), "{unseen:?}");
+        let mut seen = new_task("Mine");
+        seen.repository = "elsewhere".to_owned();
+        seen.id = format!("{}{}", &task.as_str()[..15], if task.as_str().ends_with('2') { '3' } else { '2' }).parse().unwrap();
+        let seen = create(&store, seen).await;
+        assert_eq!(store.find_task(&task.as_str()[..15], elsewhere.clone()).await.unwrap(), seen.task.id);
+        let session = store.task(&task).await.unwrap().sessions[0].id.clone();
+        let unseen = store.find_session(session.as_str(), elsewhere.clone()).await;
+        assert!(matches!(unseen, Err(Error::UnknownSession(_))), "{unseen:?}");
+        let session = store.task(&seen.task.id).await.unwrap().sessions[0].id.clone();
+        assert_eq!(store.find_session(session.as_str(), elsewhere).await.unwrap(), session);
     }
 
     async fn details_hold_turns_and_attempts(place) {

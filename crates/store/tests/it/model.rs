@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use harvest_core::{TaskId, TaskStatus, Timestamp, TurnId};
 use harvest_store::{Lease, NewTask};
 
-pub const CAPS: [&str; 2] = ["a", "b"];
+pub const CAPS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {

@@ -162,9 +162,9 @@ on_both! {
     async fn sessions_are_found_by_the_beginning_of_their_id(place) {
         let store = place.open().await;
         let first = submit(&store).await;
-        assert_eq!(store.find_session(&first.session.short().to_ascii_uppercase()).await.unwrap(), first.session);
+        assert_eq!(store.find_session(&first.session.short().to_ascii_uppercase(), None).await.unwrap(), first.session);
         for unknown in ["zzzzzzzz", "", "%", first.task.id.as_str()] {
-            let found = store.find_session(unknown).await;
+            let found = store.find_session(unknown, None).await;
             assert!(matches!(found, Err(Error::UnknownSession(_))), "{found:?}");
         }
         let nowhere = store.prompt(new_turn(&new_task("never made").session, "x")).await;

@@ -18,7 +18,7 @@ const OWNERS: usize = 3;
 
 #[derive(Debug, Clone)]
 enum Op {
-    Add { after: Vec<prop::sample::Index>, cancel: bool, caps: [bool; 2], priority: Priority },
+    Add { after: Vec<prop::sample::Index>, cancel: bool, caps: [bool; CAPS.len()], priority: Priority },
     Claim { owner: usize, most: usize, seconds: Option<i64> },
     Heartbeat { owner: usize, seconds: i64 },
     Pass { seconds: i64 },
@@ -37,7 +37,7 @@ fn op() -> impl Strategy<Value = Op> {
     let index = any::<prop::sample::Index>;
     let owner = 0..OWNERS;
     prop_oneof![
-        5 => (prop::collection::vec(index(), 0..3), any::<bool>(), any::<[bool; 2]>(), prop::sample::select(&Priority::ALL[..]))
+        5 => (prop::collection::vec(index(), 0..3), any::<bool>(), any::<[bool; CAPS.len()]>(), prop::sample::select(&Priority::ALL[..]))
             .prop_map(|(after, cancel, caps, priority)| Op::Add { after, cancel, caps, priority }),
         5 => (owner.clone(), 1..4usize, prop::option::weighted(0.8, 5..40i64))
             .prop_map(|(owner, most, seconds)| Op::Claim { owner, most, seconds }),

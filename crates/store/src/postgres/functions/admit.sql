@@ -83,7 +83,10 @@ DECLARE
 BEGIN
   FOR candidate IN SELECT turn FROM turn_caps WHERE cap = of_cap AND parked ORDER BY rank, turn LIMIT 32 LOOP
     EXIT WHEN (SELECT used >= size FROM caps WHERE name = of_cap) AND harvest_worst_behind(candidate, of_cap) IS NULL;
-    PERFORM harvest_try_ready(candidate);
+    -- One before it may have made room that it took.
+    IF EXISTS (SELECT 1 FROM turn_caps WHERE turn = candidate AND cap = of_cap AND parked) THEN
+      PERFORM harvest_try_ready(candidate);
+    END IF;
   END LOOP;
 END $$;
 
@@ -152,7 +155,9 @@ BEGIN
       ON CONFLICT (name) DO UPDATE SET size = excluded.size, used = excluded.used;
   END IF;
   FOR candidate IN SELECT turn FROM turn_caps WHERE cap = of_cap AND parked ORDER BY rank, turn LOOP
-    PERFORM harvest_try_ready(candidate);
+    IF EXISTS (SELECT 1 FROM turn_caps WHERE turn = candidate AND cap = of_cap AND parked) THEN
+      PERFORM harvest_try_ready(candidate);
+    END IF;
   END LOOP;
   -- What was parked just now may have left places under other caps.
   FOR freed IN SELECT DISTINCT cap FROM turn_caps WHERE turn = ANY(moved) AND parked AND cap <> of_cap ORDER BY cap LOOP

@@ -76,6 +76,15 @@ fn worst_behind(db: &Connection, turn: i64, cap: &str) -> Result<Option<i64>, Er
     Ok(worst)
 }
 
+/// Whether a turn of a list still waits for a place: one before it may have made room that it took.
+fn is_parked(db: &Connection, turn: i64, cap: &str) -> Result<bool, Error> {
+    let parked = db
+        .prepare_cached("SELECT parked FROM turn_caps WHERE turn = ?1 AND cap = ?2")?
+        .query_row(params![turn, cap], |row| row.get(0))
+        .optional()?;
+    Ok(parked.unwrap_or(false))
+}
+
 fn park(db: &Connection, turn: i64) -> Result<(), Error> {
     db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
     set_status(db, turn, "parked")
@@ -163,7 +172,9 @@ pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Resu
         if is_full(db, cap)? && worst_behind(db, turn, cap)?.is_none() {
             break;
         }
-        try_ready(db, effects, turn)?;
+        if is_parked(db, turn, cap)? {
+            try_ready(db, effects, turn)?;
+        }
     }
     Ok(())
 }
@@ -205,7 +216,9 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         .query_map([name], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for turn in parked {
-        try_ready(db, effects, turn)?;
+        if is_parked(db, turn, name)? {
+            try_ready(db, effects, turn)?;
+        }
     }
     // What was parked just now may have left places under other caps.
     for turn in ready {
