@@ -47,6 +47,19 @@ test("the summary on top tells state, verdict, cost, time, branch, what was done
   assert.deepEqual(faults, []);
 });
 
+test("a link with a short ID, such as the command line prints, leads to its task", limit, async () => {
+  const { page, faults } = await world.joins();
+  await ask(page, "Make the failing test pass, found by its short ID", world.repo);
+  await status(page, "completed").waitFor();
+  const { origin, pathname } = new URL(page.url());
+  await page.goto(`${origin}${pathname.slice(0, "/tasks/".length + 8)}?tab=evidence`);
+  await page.waitForURL(`${origin}${pathname}?tab=evidence`);
+  await status(page, "completed").waitFor();
+  await page.goto(`${origin}/tasks/uuuu`);
+  await page.getByRole("alert").getByText("No task has an ID that begins with “uuuu”").waitFor();
+  assert.deepEqual(faults, []);
+});
+
 test("steps of Harvest are one quiet line until someone opens them", limit, async () => {
   const { page, faults } = await world.joins();
   await ask(page, "Make the failing test pass quietly", world.repo);

@@ -18,6 +18,7 @@ const ADVICE: Record<string, Advice> = {
   "HV-0122": at("Agents need a key for their model:", "/credentials", "Credentials"),
   "HV-0123": at("Install it on the server's machine, or choose another:", "/agents", "Agents"),
   "HV-0151": at("It may have been deleted, or belong to a project you cannot see:", "/tasks", "All tasks"),
+  "HV-0152": at("Use more characters of the ID:", "/tasks", "All tasks"),
   "HV-0153": { text: "Reload the page to see its result." },
   "HV-0154": at("It may have been deleted, or belong to a project you cannot see:", "/tasks", "All tasks"),
   "HV-0156": { text: "Someone else may have decided already. Reload the page." },
