@@ -9,6 +9,7 @@ import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
 import { changedNothing, hasWork, isOver, keptWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
+import { workTime } from "../api/work-time";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -16,12 +17,6 @@ import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Dialog, Trouble } from "../ui/parts";
 import { took, useNow } from "../ui/time";
 import { useNowAndThen } from "./journal";
-
-/** Work on a task so far; waiting in the queue or for a person does not count. */
-export function workTime(journal: Journal, over: boolean, now: number): number {
-  const { worked, workSince, lastAt } = journal.fold;
-  return worked + (workSince === null ? 0 : Math.max(0, (over ? (lastAt ?? workSince) : now) - workSince));
-}
 
 export function Summary({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
   useNowAndThen(journal);
@@ -31,7 +26,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
   const now = useNow(over ? 60_000 : 1_000);
   const tests = verdict(task);
   const spent = Math.max(task.cost_usd, fold.bill.total);
-  const time = workTime(journal, over, now);
+  const time = workTime(session.turns, task.status, now);
   const told = task.error ? reason(task.error) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
   return (
     <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
@@ -54,7 +49,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           {money(spent)}
         </span>
         {time > 0 && (
-          <span className="text-dim tabular-nums" title="Working time">
+          <span className="text-dim tabular-nums" title="Agent time: without the queue, approvals and tests">
             {took(time)}
           </span>
         )}

@@ -53,9 +53,6 @@ export class Fold {
   pullRequest: Body<"pull_request.delivered"> | null = null;
   /** The branch that left. */
   delivered: string | null = null;
-  /** Milliseconds of work that has ended; waiting in the queue or for a person is no work. */
-  worked = 0;
-  workSince: number | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
@@ -85,7 +82,6 @@ export class Fold {
         this.base = this.tip = event.data.base;
         break;
       case "turn.started":
-        this.work(at);
         this.outcome = null;
         this.retried = false;
         this.waiting.delete(event.data.turn_id);
@@ -104,7 +100,6 @@ export class Fold {
         break;
       case "plan.proposed":
         this.stateChanges += 1;
-        this.rest(at);
         this.person = this.times.begin("Person", "decides on the plan", at);
         this.plan(common, event.data.text);
         break;
@@ -116,7 +111,6 @@ export class Fold {
       case "delivery.proposed":
         this.stateChanges += 1;
         this.workChanges += 1;
-        this.rest(at);
         this.waits = { ...common, kind: "delivery", delivery: event.data, decision: null };
         this.person = this.times.begin("Person", "decides on the delivery", at);
         this.push(this.waits);
@@ -148,7 +142,6 @@ export class Fold {
         this.growing = null;
         this.stateChanges += 1;
         this.workChanges += 1;
-        this.rest(at);
         this.interruption = { at: event.at, author, reason: reason ?? null };
         this.person = this.times.begin("Person", "interrupted it", at);
         this.note(common, `Interrupted by ${author}${reason ? `: ${reason}` : ""}`, "warn");
@@ -233,7 +226,6 @@ export class Fold {
         const { duration_ms, purpose, provider, workspace, warm } = event.data;
         this.sandboxes.push({ ...event.data, at: event.at });
         this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
-        this.work(at);
         this.step(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "started warm" : `created in ${duration_ms} ms`}`);
         break;
       }
@@ -242,13 +234,14 @@ export class Fold {
         const { agent, model } = event.data;
         if (this.agent) this.times.end(this.agent, at, false);
         this.agent = this.times.begin("Agent", agent, at);
-        this.work(at);
         this.step(common, `${agent} started${model ? ` with ${model}` : ""}`);
         break;
       }
       case "agent.finished": {
         const { exit_code, reason } = event.data;
         this.growing = null;
+        // Its run has an end now, which counts in the time of the task.
+        this.stateChanges += 1;
         if (this.agent) this.times.end(this.agent, at, Boolean(reason));
         this.agent = null;
         for (const { entry, span } of this.calls.values()) {
@@ -342,7 +335,6 @@ export class Fold {
         break;
       }
       case "task.retried":
-        this.rest(at);
         this.stateChanges += 1;
         // A person who asks for it does not wait.
         this.retried = event.data.delay_ms === 0;
@@ -353,7 +345,6 @@ export class Fold {
         );
         break;
       case "turn.finished":
-        this.rest(at);
         this.growing = null;
         this.stateChanges += 1;
         if (this.waiting.delete(event.data.turn_id)) {
@@ -362,7 +353,6 @@ export class Fold {
         }
         break;
       case "task.finished": {
-        this.rest(at);
         this.outcome = event.data;
         this.stateChanges += 1;
         this.workChanges += 1;
@@ -402,15 +392,6 @@ export class Fold {
   /** A server that is newer than this page says things that it has no picture for; they are shown as they came. */
   private unknown(common: Common, event: { type?: string; data?: unknown }) {
     this.note(common, event.type ?? "event", "plain", JSON.stringify(event.data ?? null));
-  }
-
-  private work(at: number) {
-    this.workSince ??= at;
-  }
-
-  private rest(at: number) {
-    if (this.workSince !== null) this.worked += at - this.workSince;
-    this.workSince = null;
   }
 
   /** The agent's last message is the plan itself: it is shown once, where it was said. */

@@ -10,16 +10,11 @@ function folded(...events: [second: number, type: string, data: unknown][]): Fol
   return fold;
 }
 
-it("counts work, and neither the queue nor a person who thinks", () => {
-  const fold = folded(
-    [0, "task.created", { base: "b" }],
-    [10, "turn.started", { number: 1, author: "ada" }],
-    [14, "plan.proposed", { text: "The plan" }],
-    [44, "plan.decided", { approved: true, author: "ada" }],
-    [50, "agent.started", { agent: "builtin" }],
-    [53, "task.finished", { status: "completed", commit: null, cost_usd: 0 }],
-  );
-  expect([fold.worked, fold.workSince]).toEqual([7_000, null]);
+it("has a session read again when a run of an agent begins and when it ends", () => {
+  const fold = folded([0, "agent.started", { agent: "builtin" }]);
+  expect(fold.stateChanges).toBe(1);
+  fold.take({ seq: 2, at: "2026-01-01T00:00:04Z", session_id: "s", type: "agent.finished", data: { exit_code: 0 } } as JournalEvent);
+  expect(fold.stateChanges).toBe(2);
 });
 
 it("shows a plan once, where the agent said it, with its decision", () => {
