@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTask } from "./schema";
-import { deliveryWords, hasWork, keptWords, mayBeProposed, verdict } from "./words";
+import { deliveryWords, hasWork, leftWords, mayBeProposed, verdict } from "./words";
 
 const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
 const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence } as Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">;
@@ -32,14 +32,29 @@ test("work that failed and was not pushed is there to look at", () => {
   expect(hasWork({ branch: "harvest/x", base: "a", commit: null })).toBe(true);
 });
 
-test("work that was not delivered is not said to be on a branch", () => {
-  const task = { status: "failed", reason: "hook", branch: null, base: "a", commit: "b" } as const;
-  expect(keptWords(task)).toBe("The work was not delivered. Harvest keeps it here.");
-  expect(keptWords({ ...task, status: "cancelled", reason: "cancelled" })).toBe("The work was not delivered. Harvest keeps it here.");
-  expect(keptWords({ ...task, commit: "a" })).toBeNull();
-  expect(keptWords({ ...task, branch: "harvest/x" })).toBeNull();
-  expect(keptWords({ ...task, reason: "tests", branch: "harvest/x" })).toBe("The work is on its branch; nothing was merged.");
-  expect(keptWords({ ...task, status: "completed", reason: null, branch: "harvest/x" })).toBeNull();
+describe("what a task left that did not complete", () => {
+  const task = { status: "failed", reason: "tests", branch: null, base: "a", commit: "b" } as const;
+  const pushed = { ...task, branch: "harvest/x" } as const;
+
+  test("work that was not delivered is not said to be on a branch", () => {
+    expect(leftWords(task, false)).toBe("The work so far was not delivered; Harvest keeps it.");
+    expect(leftWords({ ...task, status: "cancelled", reason: "cancelled" }, false)).toBe("The work so far was not delivered; Harvest keeps it.");
+    expect(leftWords({ ...task, commit: "a" }, false)).toBeNull();
+  });
+
+  test("failed work on a branch is named as such, and not as delivered", () => {
+    for (const reason of ["tests", "hook"] as const)
+      expect(leftWords({ ...pushed, reason }, true)).toBe("The work so far is on branch harvest/x; nothing was merged.");
+  });
+
+  test("a follow-up that pushed nothing does not claim the branch of the turns before", () => {
+    expect(leftWords(pushed, false)).toBe("Branch harvest/x has only the work of earlier turns.");
+    expect(leftWords({ ...pushed, reason: "hook" }, false)).toBeNull();
+  });
+
+  test("completed work needs no such words", () => {
+    expect(leftWords({ ...pushed, status: "completed", reason: null }, true)).toBeNull();
+  });
 });
 
 test("approving a result that came from GitHub creates its pull request", () => {

@@ -40,12 +40,13 @@ export function hasWork(task: Pick<SchemaTask, "branch" | "commit" | "base">): b
   return Boolean(task.branch) || (task.commit != null && task.commit !== task.base);
 }
 
-/** Where the work of a task is that did not complete. */
-export function keptWords(task: Pick<SchemaTask, "status" | "reason" | "branch" | "commit" | "base">): string | null {
+/** Where the work of a task is that failed or was cancelled. `pushed`: its last turn has put it on the branch. */
+export function leftWords(task: Pick<SchemaTask, "status" | "reason" | "branch" | "commit" | "base">, pushed: boolean): string | null {
   if (task.status !== "failed" && task.status !== "cancelled") return null;
-  if (!task.branch) return hasWork(task) ? "The work was not delivered. Harvest keeps it here." : null;
-  // The error of a failed hook says whether the work has left.
-  return task.status === "failed" && task.reason !== "hook" ? "The work is on its branch; nothing was merged." : null;
+  if (!task.branch) return hasWork(task) ? "The work so far was not delivered; Harvest keeps it." : null;
+  if (pushed) return `The work so far is on branch ${task.branch}; nothing was merged.`;
+  // The error of a failed hook says where the work is.
+  return task.reason === "hook" ? null : `Branch ${task.branch} has only the work of earlier turns.`;
 }
 
 /** Whether the work of a task that has ended can still become a pull request. */

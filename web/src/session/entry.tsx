@@ -1,6 +1,7 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
 import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
+import { leftWords } from "../api/words";
 import type { Body, Call, Entry, Step } from "../stream/entries";
 import { money } from "../stream/sums";
 import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
@@ -138,6 +139,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     }
     case "end": {
       const { status, error, cost_usd, branch } = entry.outcome;
+      const left = leftWords(entry.outcome, entry.pushed);
       return (
         <div
           className={`my-2 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line px-3.5 py-2.5 ${status === "completed" ? "bg-good-soft" : status === "failed" ? "bg-bad-soft" : "bg-side"}`}
@@ -145,8 +147,14 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
           <StatusIcon status={status} />
           <strong className="font-semibold">{words(status)}</strong>
           {error && <span className="min-w-0 break-words">{firstLine(error, 600)}</span>}
-          {branch && <Code>{branch}</Code>}
+          {status === "completed" && branch && (
+            <span>
+              {entry.pushed && "Delivered to "}
+              <Code>{branch}</Code>
+            </span>
+          )}
           <span className="ml-auto tabular-nums">{money(cost_usd)}</span>
+          {left && <p className="basis-full break-words">{left}</p>}
         </div>
       );
     }

@@ -8,7 +8,7 @@ import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
-import { changedNothing, hasWork, isOver, keptWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
+import { changedNothing, hasWork, isOver, leftWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
 import { workTime } from "../api/work-time";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
@@ -90,9 +90,12 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
     );
   if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
+  const { outcome: end, pushed } = journal.shown;
+  // Until the end of the journal is here, nobody knows what the last turn has pushed.
+  const left = end && leftWords(task, pushed !== null && pushed === task.branch);
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {keptWords(task) && <span className="text-dim">{keptWords(task)}</span>}
+      {left && <span className="text-dim">{left}</span>}
       <Link
         to="."
         search={{ tab: "changes" }}

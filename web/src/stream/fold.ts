@@ -51,8 +51,8 @@ export class Fold {
   /** Files that were changed, by the last thing that happened to each. */
   readonly changed = new Map<string, string>();
   pullRequest: Body<"pull_request.delivered"> | null = null;
-  /** The branch that left. */
-  delivered: string | null = null;
+  /** The branch that the last turn pushed; a plan has one of its own. */
+  pushed: string | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
@@ -86,8 +86,10 @@ export class Fold {
         this.retried = false;
         this.waiting.delete(event.data.turn_id);
         this.stateChanges += 1;
-        if (this.turns.at(-1)?.number !== event.data.number)
+        if (this.turns.at(-1)?.number !== event.data.number) {
           this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
+          this.pushed = null;
+        }
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
         break;
       case "turn.queued":
@@ -289,8 +291,9 @@ export class Fold {
         this.workChanges += 1;
         break;
       case "branch.delivered":
-        this.delivered = event.data.branch;
-        this.note(common, "Delivered to", "good", event.data.branch);
+        // Failed work is pushed as well: only the end of the task says whether it was delivered.
+        this.pushed = event.data.branch;
+        this.step(common, "Branch updated", event.data.branch);
         break;
       case "base.moved": {
         const { conflicts, to } = event.data;
@@ -300,7 +303,12 @@ export class Fold {
       }
       case "pull_request.delivered":
         this.pullRequest = event.data;
-        this.note(common, `${event.data.draft ? "Draft pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
+        this.note(
+          common,
+          `${event.data.draft ? "Draft pull" : "Pull"} request ${event.data.number} opened`,
+          event.data.draft ? "plain" : "good",
+          event.data.url,
+        );
         break;
       case "budget.reached": {
         const { percent, spent_usd, limit_usd, account } = event.data;
@@ -365,7 +373,7 @@ export class Fold {
         }
         this.retried = false;
         // The former result holds again; its end is in the timeline already.
-        if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data });
+        if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data, pushed: this.pushed !== null && this.pushed === event.data.branch });
         this.withdrawn = false;
         break;
       }

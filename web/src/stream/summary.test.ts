@@ -82,3 +82,40 @@ it("tells that a follow-up was cancelled while it waited, and the former result 
   expect(fold.entries.map((entry) => entry.kind)).toEqual(["prompt", "end", "note", "note"]);
   expect(fold.entries.at(-1)).toMatchObject({ text: "The follow-up was cancelled before it began", tone: "warn" });
 });
+
+it("says that work was delivered only when its task completed", () => {
+  const branch = "harvest/x";
+  const turn = (number: number) => [0, "turn.started", { turn_id: `t${number}`, number, author: "ada" }] as [number, string, unknown];
+  const end = (status: string) => [1, "task.finished", { status, commit: "c", base: "b", branch, cost_usd: 0 }] as [number, string, unknown];
+  const delivered: [number, string, unknown] = [0, "branch.delivered", { branch, commit: "c" }];
+  const told = (fold: Fold) => fold.entries.map((entry) => (entry.kind === "note" ? `${entry.tone}: ${entry.text}` : entry.kind));
+
+  const failed = folded(turn(1), delivered, end("failed"));
+  expect(told(failed)).toEqual(["prompt", "plumbing", "end"]);
+  expect(failed.entries.at(-1)).toMatchObject({ outcome: { status: "failed" }, pushed: true });
+  expect(JSON.stringify(failed.entries)).not.toMatch(/Delivered/);
+  expect(folded(turn(1), delivered, end("completed")).entries.at(-1)).toMatchObject({ outcome: { status: "completed" }, pushed: true });
+});
+
+it("does not take the branch of an earlier turn, or of a plan, for work that a turn pushed", () => {
+  const end: [number, string, unknown] = [1, "task.finished", { status: "failed", commit: "c", base: "b", branch: "harvest/x", cost_usd: 0 }];
+  const second = folded(
+    [0, "turn.started", { turn_id: "t1", number: 1, author: "ada" }],
+    [1, "branch.delivered", { branch: "harvest/x", commit: "c" }],
+    [2, "turn.started", { turn_id: "t2", number: 2, author: "ada" }],
+    end,
+  );
+  expect(second.entries.at(-1)).toMatchObject({ kind: "end", pushed: false });
+  const planned = folded(
+    [0, "turn.started", { turn_id: "t1", number: 1, author: "ada" }],
+    [1, "branch.delivered", { branch: "harvest/plan-x", commit: "c" }],
+    end,
+  );
+  expect(planned.entries.at(-1)).toMatchObject({ kind: "end", pushed: false });
+});
+
+it("does not celebrate the draft pull request of work that failed", () => {
+  const opened = (draft: boolean) => folded([0, "pull_request.delivered", { number: 7, url: "https://x/pull/7", draft }]).entries;
+  expect(opened(true)).toMatchObject([{ text: "Draft pull request 7 opened", tone: "plain" }]);
+  expect(opened(false)).toMatchObject([{ text: "Pull request 7 opened", tone: "good" }]);
+});
