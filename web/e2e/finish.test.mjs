@@ -204,7 +204,7 @@ test("on a phone the list keeps evidence, error and cost", limit, async () => {
   const { page, faults } = await world.joins({ viewport: { width: 390, height: 844 } });
   await page.goto(`${world.server.url}/tasks`);
   const good = page.getByRole("listitem").filter({ hasText: "to be merged" });
-  await good.getByText("2 passed").filter({ visible: true }).waitFor();
+  await good.getByText("verified: 2 passed").filter({ visible: true }).waitFor();
   await good.getByText("$0.09").filter({ visible: true }).waitFor();
   const bad = page.getByRole("listitem").filter({ hasText: "in vain" });
   await bad.locator(".text-bad").filter({ visible: true, hasText: /\w/ }).last().waitFor();

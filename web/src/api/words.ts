@@ -1,3 +1,4 @@
+import { counted } from "../text/counted";
 import type { SchemaTask, SchemaTaskStatus } from "./schema";
 
 export type SchemaStatus = SchemaTaskStatus;
@@ -25,9 +26,18 @@ export function shortRepository(source: string): string {
 
 type Evidence = NonNullable<SchemaTask["evidence"]>;
 
-/** What the runs of the tests come to; evidence from before there were verdicts has the one that its exit code allows. */
+/** With one of these, tests that pass prove nothing. */
+const DISQUALIFYING: Evidence["flags"] = ["fewer_tests", "tests_deleted", "tests_timed_out"];
+
+function disqualifying(evidence: Evidence): Evidence["flags"][number] | undefined {
+  return evidence.flags.find((flag) => DISQUALIFYING.includes(flag));
+}
+
+/** What the runs of the tests come to; evidence from before there were verdicts has the one that its exit code and flags allow. */
 export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
-  return evidence.verdict ?? (evidence.exit_code === 0 ? "verified" : "failed");
+  if (evidence.verdict) return evidence.verdict;
+  if (evidence.exit_code !== 0) return "failed";
+  return disqualifying(evidence) ? "doubtful" : "verified";
 }
 
 /** A completed task that left the repository as it was. A review changes nothing by its nature. */
@@ -76,15 +86,22 @@ const DOUBTS: Record<Evidence["flags"][number], string> = {
 function doubts(flags: Evidence["flags"]): string {
   const [first, ...more] = flags;
   if (!first) return "";
-  return `, ${DOUBTS[first]}${more.length > 0 ? ` and ${more.length} more` : ""}`;
+  return `, ${DOUBTS[first]}${more.length > 0 ? `, ${counted(more.length, "more flag")}` : ""}`;
 }
 
-/** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
-export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">): { text: string; tone: "good" | "bad" | "warn" } | null {
+/** What the evidence of a task says, in a few words. Only completed work is called verified or not verified. */
+export function verdict(
+  task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind" | "finished_at">,
+): { text: string; tone: "good" | "bad" | "warn" } | null {
+  // A notice told that it completed; what it came to has not been read yet.
+  if (task.status === "completed" && !task.finished_at) return null;
   if (changedNothing(task)) return { text: "no changes", tone: "warn" };
-  const evidence = task.evidence;
-  if (!evidence) return null;
-  const counted =
+  const { evidence } = task;
+  const delivered = task.status === "completed" && Boolean(task.branch);
+  if (!evidence) return delivered ? { text: "not verified", tone: "warn" } : null;
+  const not = delivered ? "not verified: " : "";
+  const failed = evidence.failed ? `${evidence.failed} failed` : `exit ${evidence.exit_code}`;
+  const results =
     evidence.passed != null
       ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}`
       : evidence.exit_code === 0
@@ -92,16 +109,18 @@ export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" 
         : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
     case "verified":
-      return { text: `${counted}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
+      return { text: `${delivered ? "verified: " : ""}${results}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
     case "unchanged":
-      return { text: `unchanged: ${counted}`, tone: "warn" };
+      return { text: `${not}${failed}, as at the base`, tone: "warn" };
     case "no_tests":
-      return { text: "no tests ran", tone: "warn" };
+      return { text: `${not}no tests ran`, tone: "warn" };
     case "cannot_run":
-      return { text: "tests could not run", tone: "bad" };
-    case "doubtful":
-      return { text: `${counted}, proves nothing`, tone: "bad" };
+      return { text: `${not}tests could not run`, tone: "bad" };
+    case "doubtful": {
+      const flag = disqualifying(evidence);
+      return { text: `${not}${results}${flag ? `, ${DOUBTS[flag]}` : ""}`, tone: "bad" };
+    }
     case "failed":
-      return { text: counted, tone: "bad" };
+      return { text: `${not}${results}`, tone: "bad" };
   }
 }

@@ -105,9 +105,11 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
   if (!evidence && fold.tests.length === 0) {
     return (
       <Empty title={isOver(task.status) ? "No evidence" : "No evidence yet"} icon="approve">
-        {isOver(task.status)
-          ? "Nothing was tested: the task ended before its tests, or no test command was found."
-          : "When the agent finishes, Harvest runs the tests in fresh sandboxes, on the result and on its base. The results appear here."}
+        {task.status === "completed" && task.kind !== "pr_review"
+          ? "The work is not verified: no test command was found."
+          : isOver(task.status)
+            ? "No tests ran: the task ended before them, or no test command was found."
+            : "When the agent finishes, Harvest runs the tests in fresh sandboxes, on the result and on its base. The results appear here."}
       </Empty>
     );
   }

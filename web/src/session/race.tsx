@@ -158,8 +158,8 @@ function Line({ name, of, winner, children }: { name: string; of: Runner[]; winn
 function Tests({ of }: { of: Runner }) {
   const tests = of.task ? verdict(of.task) : null;
   if (tests) return <Badge tone={tests.tone}>{tests.text}</Badge>;
-  if (of.passed) return <Badge tone="good">pass</Badge>;
-  return <span className="text-dim">{isOver(of.status) ? "not reached" : "not yet"}</span>;
+  if (of.passed) return <Badge tone="good">passed</Badge>;
+  return <span className="text-dim">{isOver(of.status) ? "not run" : "not run yet"}</span>;
 }
 
 /** A number, and how much that is of the most. */

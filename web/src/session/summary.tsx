@@ -181,7 +181,7 @@ function doubt(task: SchemaTask): string | null {
   if (task.status !== "completed") return `The task ${task.status === "failed" ? "failed" : "was cancelled"}.`;
   if (!task.evidence) return "The work was not tested.";
   const found = outcome(task.evidence);
-  return found === "verified" || found === "unchanged" ? null : "The tests do not prove this work.";
+  return found === "verified" || found === "unchanged" ? null : "The work is not verified.";
 }
 
 function Merge({ task, onClose }: { task: SchemaTask; onClose: () => void }) {
