@@ -64,11 +64,11 @@ test("steps of Harvest are one quiet line until someone opens them", limit, asyn
   const { page, faults } = await world.joins();
   await ask(page, "Make the failing test pass quietly", world.repo);
   await status(page, "completed").waitFor();
-  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent ended with exit code 0" }).getByText("Checkpoint 1").waitFor();
-  const steps = page.locator("[data-kind=plumbing]").filter({ hasText: "Sandbox for verify ready" });
-  assert.equal(await page.getByText(/Sandbox for verify ready: local/).count(), 0, "details are folded");
+  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent exited with code 0" }).getByText("Checkpoint 1").waitFor();
+  const steps = page.locator("[data-kind=plumbing]").filter({ hasText: "Verify sandbox ready" });
+  assert.equal(await page.getByText(/Verify sandbox ready: local/).count(), 0, "details are folded");
   await steps.getByRole("button", { name: /steps: / }).click();
-  await steps.getByText(/Sandbox for verify ready: local/).waitFor();
+  await steps.getByText(/Verify sandbox ready: local/).waitFor();
   assert.deepEqual(faults, []);
 });
 

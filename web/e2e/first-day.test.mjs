@@ -29,14 +29,14 @@ test("the page leads from nothing to the first verified branch, and to its merge
 
   await step("An agent that can reach a model").getByRole("button", { name: "Add a key" }).click();
   await page.getByLabel("Secret").fill(KEY);
-  await page.getByLabel("URL, if not the vendor's").fill(host.url);
+  await page.getByLabel("URL (default: the vendor's)").fill(host.url);
   await page.getByRole("dialog").getByRole("button", { name: "Add", exact: true }).click();
   await step("An agent that can reach a model").getByRole("img", { name: "Completed" }).waitFor();
   await step("An agent that can reach a model")
     .getByText(/Built-in agent/)
     .waitFor();
 
-  await step("A repository").getByRole("button", { name: "Add one" }).click();
+  await step("A repository").getByRole("button", { name: "Add a repository" }).click();
   await page.getByLabel("Path on the server's machine, or URL").fill(world.repo);
   await page.getByRole("dialog").getByRole("button", { name: "Add", exact: true }).click();
   await step("A repository").getByRole("img", { name: "Completed" }).waitFor();

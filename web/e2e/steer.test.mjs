@@ -66,7 +66,7 @@ test("a plan is read in the inbox, changed, approved and carried out", limit, as
   await page.getByText("Done as planned.").first().waitFor();
   const plan = page.getByRole("region", { name: "Plan" });
   await plan.getByText("write it down in NOTES.md").waitFor();
-  await plan.getByText(/Approved by .*, changed/).waitFor();
+  await plan.getByText(/Approved by .*, with edits/).waitFor();
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByRole("region", { name: "Changes of NOTES.md" }).getByText("mended").waitFor();
   assert.deepEqual(faults, []);

@@ -31,7 +31,7 @@ const ADVICE: Record<string, Advice> = {
   "HV-0183": at("It may have been removed:", "/templates", "Templates"),
   "HV-0184": at("It may have been removed, or it has not been built yet:", "/repositories", "Repositories"),
   "HV-0192": { text: "Only tasks whose tests ran have evidence to sign." },
-  "HV-0331": { text: "The task starts when there is room; an admin can see why on the queue page." },
+  "HV-0331": { text: "The task starts when there is capacity; an admin can see why on the queue page." },
   "HV-0341": at("Choose another name, or replace the secret of the existing one:", "/credentials", "Credentials"),
   "HV-0342": at("It may have been removed:", "/credentials", "Credentials"),
   "HV-0601": { text: "Sign in again." },

@@ -221,7 +221,7 @@ function After() {
         <Field label="If one of them fails">
           {(id) => (
             <select id={id} name="on_failed_dependency" className="field" defaultValue="hold">
-              <option value="hold">Wait: it may be retried</option>
+              <option value="hold">Keep waiting: it may be retried</option>
               <option value="cancel">Cancel this task</option>
             </select>
           )}

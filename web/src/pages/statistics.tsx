@@ -37,7 +37,7 @@ export function StatisticsPage() {
       <Shown of={daily} what="statistics">
         {({ total, items }) =>
           total.completed + total.failed + total.cancelled === 0 ? (
-            <Empty title="No task has finished in this period" icon="chart">
+            <Empty title="No tasks finished in this period" icon="chart">
               Tasks are counted on the day they finish.
             </Empty>
           ) : (
@@ -136,7 +136,7 @@ function PullRequests({ by, from }: { by: (typeof BY)[number]; from: string }) {
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
               <Figure name="Opened" value={total.opened.toLocaleString()} />
               <Figure name="Merged" value={total.merged.toLocaleString()} />
-              <Figure name="Closed without merge" value={total.closed.toLocaleString()} />
+              <Figure name="Closed without merging" value={total.closed.toLocaleString()} />
               <Figure name="Merge rate" value={percent(total.merge_rate)} />
               <Figure name="Time to open" value={time(total.mean_seconds_to_open)} />
               <Figure name="Time to merge" value={time(total.mean_seconds_to_merge)} />

@@ -4,6 +4,7 @@ import type { SchemaTestRun, SchemaTurn } from "../api/schema";
 import { leftWords } from "../api/words";
 import type { Body, Call, Entry, Step } from "../stream/entries";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
 import { Prose, Stranger } from "../text/show";
 import { Icon, StatusIcon, words } from "../ui/icons";
@@ -106,12 +107,10 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "raw":
       return (
         <details className="px-0.5 text-dim">
-          <summary>
-            {(entry.lines.length + entry.more).toLocaleString()} {entry.lines.length === 1 ? "line" : "lines"} of other output
-          </summary>
+          <summary>{counted(entry.lines.length + entry.more, "line")} of other output</summary>
           <div className="mt-1 rounded-md border border-line bg-side px-3 py-2">
             <Stranger text={entry.lines.join("\n")} />
-            {entry.more > 0 && <p>and {entry.more} more lines</p>}
+            {entry.more > 0 && <p>and {counted(entry.more, "more line")}</p>}
           </div>
         </details>
       );
@@ -187,7 +186,7 @@ function PlumbingView({ steps, count }: { steps: Step[]; count: number }) {
       <button
         type="button"
         aria-expanded={open}
-        aria-label={`${count} ${count === 1 ? "step" : "steps"}: ${brief.join(", ")}`}
+        aria-label={`${counted(count, "step")}: ${brief.join(", ")}`}
         onClick={() => setOpen(!open)}
         className="flex w-full items-center gap-1.5 rounded text-left hover:text-text"
       >
@@ -299,7 +298,7 @@ function inputText(input: unknown): string {
 
 export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {
   const good = run.exit_code === 0 && !run.timed_out;
-  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Checked in a clean sandbox" : words(run.purpose);
+  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Tests in a clean sandbox" : words(run.purpose);
   return (
     <details open={open} className="rounded-lg border border-line bg-raised">
       <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">

@@ -12,6 +12,7 @@ import { changedNothing, hasWork, isOver, leftWords, mayBeProposed, outcome, sho
 import { workTime } from "../api/work-time";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, plainWords, reason } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Dialog, Trouble } from "../ui/parts";
@@ -41,7 +42,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
         ) : (
           fold.changed.size > 0 && (
             <Link to="." search={{ tab: "changes" }} className="text-accent hover:underline">
-              {fold.changed.size} {fold.changed.size === 1 ? "file" : "files"} changed
+              {counted(fold.changed.size, "file")} changed
             </Link>
           )
         )}
@@ -130,10 +131,10 @@ export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
 
 const WAITS: Record<Exclude<Wait["for"], "tasks">, string> = {
   approval: "Waiting for approval.",
-  turns: "Waiting for the turns before it.",
+  turns: "Waiting for earlier turns.",
   queue: "The queue is paused: an admin can resume it on the queue page.",
   attempt: "Waiting for its next attempt.",
-  cap: "A cap is reached: the task starts when there is a place under it.",
+  cap: "A cap is reached: the task starts when one of its slots is free.",
   workers: "No worker is running: the task starts when one does.",
   worker: "In the queue: it starts when a worker is free.",
 };

@@ -42,7 +42,7 @@ it("gathers steps of Harvest, from the last of which that saved something one ca
     [3, "agent.finished", { exit_code: 1, reason: "stalled" }],
   );
   expect(fold.entries).toMatchObject([
-    { kind: "plumbing", saved: 1, steps: [{ text: "Checkpoint 1" }, { text: "Agent ended with exit code 0" }] },
+    { kind: "plumbing", saved: 1, steps: [{ text: "Checkpoint 1" }, { text: "Agent exited with code 0" }] },
     { kind: "message" },
     { kind: "note", tone: "bad" },
   ]);
@@ -64,8 +64,8 @@ it("tells that a retry was cancelled while it waited, and the former result only
   );
   const told = fold.entries.map((entry) => (entry.kind === "note" ? entry.text : entry.kind));
   expect(told.filter((text) => text === "end")).toHaveLength(2);
-  expect(told).toContain("The retry was cancelled before it began");
-  expect(told).toContain("Trying again: 2 tests fail");
+  expect(told).toContain("The retry was cancelled before it started");
+  expect(told).toContain("Retrying after: 2 tests fail");
 });
 
 it("tells that a follow-up was cancelled while it waited, and the former result only once", () => {
@@ -80,7 +80,7 @@ it("tells that a follow-up was cancelled while it waited, and the former result 
   );
   expect(fold.outcome).toMatchObject(done);
   expect(fold.entries.map((entry) => entry.kind)).toEqual(["prompt", "end", "note", "note"]);
-  expect(fold.entries.at(-1)).toMatchObject({ text: "The follow-up was cancelled before it began", tone: "warn" });
+  expect(fold.entries.at(-1)).toMatchObject({ text: "The follow-up was cancelled before it started", tone: "warn" });
 });
 
 it("says that work was delivered only when its task completed", () => {
@@ -118,4 +118,23 @@ it("does not celebrate the draft pull request of work that failed", () => {
   const opened = (draft: boolean) => folded([0, "pull_request.delivered", { number: 7, url: "https://x/pull/7", draft }]).entries;
   expect(opened(true)).toMatchObject([{ text: "Draft pull request 7 opened", tone: "plain" }]);
   expect(opened(false)).toMatchObject([{ text: "Pull request 7 opened", tone: "good" }]);
+});
+
+it("tells numbers, budgets and failed model calls in whole sentences", () => {
+  const told = (type: string, data: unknown) => folded([0, type, data]).entries.map((entry) => (entry.kind === "note" ? entry.text : ""))[0];
+  const placed = (changed_lines: number) => told("race.placed", { changed_lines, cost_usd: 0.1 });
+  expect(placed(1)).toBe("Passed its tests: 1 changed line, $0.10. Waiting for the other entrants");
+  expect(placed(1200)).toBe("Passed its tests: 1,200 changed lines, $0.10. Waiting for the other entrants");
+  const spent = (account: string) => told("budget.reached", { account, percent: 80, spent_usd: 4, limit_usd: 5 });
+  expect(spent("task:qb2q")).toBe("80% of the task budget is spent: $4.00 of $5.00");
+  expect(spent("project:shop")).toBe("80% of the daily budget of project shop is spent: $4.00 of $5.00");
+  const trouble = (remedy: string, count: number) => told("model.trouble", { provider: "anthropic", model: "opus", problem: "429", remedy, count });
+  expect(trouble("failed_over", 1)).toBe("opus at anthropic failed (429): switched to the next credential");
+  expect(trouble("retried", 3)).toBe("opus at anthropic failed (429): retried (3 times)");
+});
+
+it("says who edited a plan, and who resumed a session", () => {
+  const decided = folded([0, "plan.proposed", { text: "A" }], [1, "plan.decided", { approved: true, author: "ada", plan: "B" }]);
+  expect(decided.entries[0]).toMatchObject({ kind: "plan", text: "B", decision: "Approved by ada, with edits" });
+  expect(folded([0, "session.resumed", { author: "ada", prompt: "Go on" }]).entries).toMatchObject([{ text: "Resumed by ada: Go on" }]);
 });
