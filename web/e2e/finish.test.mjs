@@ -102,7 +102,7 @@ test("the diff has colours, a tree of files and context that opens; the patch ap
   await ask(page, "Spell forty", world.repo, { agent: "editor" });
   await status(page, "completed").waitFor();
   await summary(page).getByText("Review changes").click();
-  const long = page.getByRole("region", { name: "Changes of src/long.py" });
+  const long = page.getByRole("region", { name: "Changes in src/long.py" });
   await long.getByText('"forty"').waitFor();
   assert.ok((await long.locator(".code-keyword").count()) > 2, "words of the language have a colour");
   assert.equal(await long.locator(".code-string").last().innerText(), '"forty"');
@@ -134,7 +134,7 @@ test("chosen comments go to the agent as a follow-up, each with its place", limi
   await ask(page, "Make the failing test pass, to be reviewed", world.repo);
   await status(page, "completed").waitFor();
   await page.goto(`${page.url()}?tab=changes`);
-  const file = page.getByRole("region", { name: "Changes of NOTES.md" });
+  const file = page.getByRole("region", { name: "Changes in NOTES.md" });
   for (const [line, text] of [
     [1, "Say pears here"],
     [3, "Leave this out"],

@@ -52,7 +52,7 @@ test("the page leads from nothing to the first verified branch, and to its merge
   const summary = page.getByRole("region", { name: "Summary" });
   await summary.getByText("2 passed").waitFor();
   await summary.getByText("Review changes").click();
-  await page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("echo two").waitFor();
+  await page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("echo two").waitFor();
   await summary.getByRole("button", { name: "Merge …" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByRole("dialog").getByText("Merged into").waitFor();

@@ -37,7 +37,7 @@ test("create, watch, changes, evidence, cost; all of it by its address too", lim
 
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByText("2 files").waitFor();
-  const changed = page.getByRole("region", { name: "Changes of src/two.sh" });
+  const changed = page.getByRole("region", { name: "Changes in src/two.sh" });
   await changed.getByText("echo two", { exact: true }).waitFor();
   await changed.getByText("echo three", { exact: true }).waitFor();
 

@@ -46,10 +46,10 @@ test("three agents race; the page compares them, says who won and why, and leads
   assert.match(breaks.Verdict, /exited with code 1; the last lines it printed:\s+I give up/);
 
   await race.getByRole("link", { name: "Changes of mends" }).click();
-  await page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("echo two", { exact: true }).waitFor();
+  await page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("echo two", { exact: true }).waitFor();
   await page.goto(address);
   await race.getByRole("link", { name: "Changes of hangs" }).click();
-  await page.getByRole("region", { name: "Changes of junk" }).waitFor();
+  await page.getByRole("region", { name: "Changes in junk" }).waitFor();
   await page.keyboard.press("7");
   await race.getByText("mends won.").waitFor();
   await page.getByRole("tab", { name: "Race" }).waitFor();

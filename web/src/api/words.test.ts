@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTask } from "./schema";
-import { deliveryWords, hasWork, leftWords, mayBeProposed, verdict } from "./words";
+import { deliveryWords, hasWork, leftWords, mayBeProposed, sourceWords, verdict } from "./words";
 
 const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
 const finished_at = "2026-01-01T00:00:00Z";
@@ -87,6 +87,11 @@ describe("what a task left that did not complete", () => {
   test("completed work needs no such words", () => {
     expect(leftWords({ ...pushed, status: "completed", reason: null }, true)).toBeNull();
   });
+});
+
+test("where a task came from is said in words", () => {
+  expect(sourceWords("github_pr")).toBe("GitHub pull request");
+  expect(sourceWords("carrier_pigeon" as "web")).toBe("carrier_pigeon");
 });
 
 test("approving a result that came from GitHub creates its pull request", () => {

@@ -24,6 +24,23 @@ export function shortRepository(source: string): string {
   );
 }
 
+const SOURCES: Record<string, string> = {
+  cli: "command line",
+  api: "API",
+  web: "web page",
+  slack: "Slack",
+  github_issue: "GitHub issue",
+  github_pr: "GitHub pull request",
+  mcp: "MCP",
+  schedule: "schedule",
+  agent: "agent",
+} satisfies Record<SchemaTask["source"], string>;
+
+/** Where a task came from. A newer server may know more places. */
+export function sourceWords(source: SchemaTask["source"]): string {
+  return SOURCES[source] ?? source;
+}
+
 type Evidence = NonNullable<SchemaTask["evidence"]>;
 
 /** With one of these, tests that pass prove nothing. */

@@ -203,7 +203,7 @@ function After() {
               list={names}
               className="field"
               autoComplete="off"
-              placeholder="None: starts immediately"
+              placeholder="Starts immediately"
               value={value}
               onChange={(event) => setValue(event.target.value)}
             />

@@ -168,7 +168,7 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
             onClose={() => setEditing(false)}
             submit={(text) => change.mutate(lines(text("repositories")))}
           >
-            <Field label="Repositories" hint="One per line. Repositories from harvest.toml always stay.">
+            <Field label="Repositories" hint="One per line. Repositories from harvest.toml cannot be removed here.">
               {(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}
             </Field>
           </FormOf>

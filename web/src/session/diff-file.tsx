@@ -60,7 +60,7 @@ export function DiffFile({ file, sum, split, whole }: { file: FileData; sum: Sum
         ) : file.hunks.length === 0 ? (
           <p className="px-3 py-2 text-dim">No changed lines</p>
         ) : (
-          <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
+          <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes in ${path}`}>
             <Lines file={file} path={path} split={split} whole={whole} />
           </div>
         ))}

@@ -5,7 +5,7 @@ import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
-import { isOver, shortRepository } from "../api/words";
+import { isOver, shortRepository, sourceWords } from "../api/words";
 import { TABS, type Tab } from "../router";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
@@ -211,7 +211,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
           <To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">
             {task.requested_by}
           </To>
-          , {task.source}
+          , {sourceWords(task.source)}
         </Row>
         <Row name="Created">
           <time dateTime={task.created_at} title={exact(task.created_at)}>

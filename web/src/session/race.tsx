@@ -101,7 +101,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                   )
                 }
               </Line>
-              <Line name="Time" of={runners} winner={winner}>
+              <Line name="Total time" of={runners} winner={winner}>
                 {(one) => <Amount text={took(one.time)} part={one.time / time} />}
               </Line>
               <Line name="Verdict" of={runners} winner={winner}>

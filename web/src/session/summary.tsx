@@ -50,7 +50,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           {money(spent)}
         </span>
         {time > 0 && (
-          <span className="text-dim tabular-nums" title="Agent time: without the queue, approvals and tests">
+          <span className="text-dim tabular-nums" title="Agent time, excluding the queue, approvals and tests">
             {took(time)}
           </span>
         )}
@@ -89,7 +89,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
       </p>
     );
-  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
+  if (task.status === "interrupted") return <p className="text-warn">Interrupted: resume it below, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
   const { outcome: end, pushed } = journal.shown;
   // Until the end of the journal is here, nobody knows what the last turn has pushed.

@@ -7,7 +7,7 @@ import { Bill, money, Times, type Span } from "./sums";
 
 const MOST_RAW = 200;
 
-const SANDBOXES: Record<Body<"sandbox.ready">["purpose"], string> = {
+const SANDBOXES: Record<string, string> = {
   execute: "Agent sandbox",
   baseline: "Baseline sandbox",
   verify: "Verify sandbox",
@@ -15,15 +15,15 @@ const SANDBOXES: Record<Body<"sandbox.ready">["purpose"], string> = {
   warm: "Warm sandbox",
   mcp: "MCP sandbox",
   opinion: "Review sandbox",
-};
+} satisfies Record<Body<"sandbox.ready">["purpose"], string>;
 
-const REMEDIES: Record<Body<"model.trouble">["remedy"], string> = {
+const REMEDIES: Record<string, string> = {
   retried: "retried",
   failed_over: "switched to the next credential",
   fell_back: "switched to another model",
   rested: "the credential is paused for a while",
   gave_up: "gave up",
-};
+} satisfies Record<Body<"model.trouble">["remedy"], string>;
 /** Characters of entries that are kept in memory, and entries at the end that always are. */
 export const MOST_WEIGHT = 24_000_000;
 const KEPT = 2_000;
@@ -247,7 +247,7 @@ export class Fold {
         const { duration_ms, purpose, provider, workspace, warm } = event.data;
         this.sandboxes.push({ ...event.data, at: event.at });
         this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
-        this.step(common, `${SANDBOXES[purpose]} ready: ${provider}, ${workspace}, ${warm ? "warm start" : `created in ${duration_ms} ms`}`);
+        this.step(common, `${SANDBOXES[purpose] ?? "Sandbox"} ready: ${provider}, ${workspace}, ${warm ? "warm start" : `created in ${duration_ms} ms`}`);
         break;
       }
       case "agent.started": {
@@ -340,7 +340,7 @@ export class Fold {
       case "model.trouble": {
         const { provider, model, problem, remedy, count } = event.data;
         const times = count > 1 ? ` (${count.toLocaleString()} times)` : "";
-        this.note(common, `${model} at ${provider} failed (${problem}): ${REMEDIES[remedy]}${times}`, "warn");
+        this.note(common, `${model} at ${provider} failed (${problem}): ${REMEDIES[remedy] ?? remedy}${times}`, "warn");
         break;
       }
       case "egress": {
