@@ -60,7 +60,7 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
   await page.getByRole("region", { name: "Workers" }).first().getByText("accepting work").first().waitFor();
   await page.getByRole("button", { name: "Add cap" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill(world.repo);
-  await page.getByRole("dialog").getByLabel("Tasks at a time, at most").fill("2");
+  await page.getByRole("dialog").getByLabel("Maximum concurrent tasks").fill("2");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText(`repository:${world.repo}`).waitFor();
   await send(page, "POST", `/api/tasks/${first}/terminate`, {});
@@ -157,7 +157,7 @@ test("credentials have a scope, also those of GitHub and of MCP servers", limit,
   };
   await add("mcp", async (dialog) => {
     await dialog.getByLabel("Name").fill("tracker");
-    await dialog.getByLabel("Who uses it").selectOption("project:shop");
+    await dialog.getByLabel("Used by").selectOption("project:shop");
   });
   await add("github", async () => {});
   await page.goto(`${world.server.url}/credentials`);

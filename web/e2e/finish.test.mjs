@@ -47,15 +47,28 @@ test("the summary on top tells state, verdict, cost, time, branch, what was done
   assert.deepEqual(faults, []);
 });
 
+test("a link with a short ID, such as the command line prints, leads to its task", limit, async () => {
+  const { page, faults } = await world.joins();
+  await ask(page, "Make the failing test pass, found by its short ID", world.repo);
+  await status(page, "completed").waitFor();
+  const { origin, pathname } = new URL(page.url());
+  await page.goto(`${origin}${pathname.slice(0, "/tasks/".length + 8)}?tab=evidence`);
+  await page.waitForURL(`${origin}${pathname}?tab=evidence`);
+  await status(page, "completed").waitFor();
+  await page.goto(`${origin}/tasks/uuuu`);
+  await page.getByRole("alert").getByText("No task has an ID that begins with “uuuu”").waitFor();
+  assert.deepEqual(faults, []);
+});
+
 test("steps of Harvest are one quiet line until someone opens them", limit, async () => {
   const { page, faults } = await world.joins();
   await ask(page, "Make the failing test pass quietly", world.repo);
   await status(page, "completed").waitFor();
-  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent ended with exit code 0" }).getByText("Checkpoint 1").waitFor();
-  const steps = page.locator("[data-kind=plumbing]").filter({ hasText: "Sandbox for verify ready" });
-  assert.equal(await page.getByText(/Sandbox for verify ready: local/).count(), 0, "details are folded");
+  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent exited with code 0" }).getByText("Checkpoint 1").waitFor();
+  const steps = page.locator("[data-kind=plumbing]").filter({ hasText: "Verify sandbox ready" });
+  assert.equal(await page.getByText(/Verify sandbox ready: local/).count(), 0, "details are folded");
   await steps.getByRole("button", { name: /steps: / }).click();
-  await steps.getByText(/Sandbox for verify ready: local/).waitFor();
+  await steps.getByText(/Verify sandbox ready: local/).waitFor();
   assert.deepEqual(faults, []);
 });
 
@@ -89,7 +102,7 @@ test("the diff has colours, a tree of files and context that opens; the patch ap
   await ask(page, "Spell forty", world.repo, { agent: "editor" });
   await status(page, "completed").waitFor();
   await summary(page).getByText("Review changes").click();
-  const long = page.getByRole("region", { name: "Changes of src/long.py" });
+  const long = page.getByRole("region", { name: "Changes in src/long.py" });
   await long.getByText('"forty"').waitFor();
   assert.ok((await long.locator(".code-keyword").count()) > 2, "words of the language have a colour");
   assert.equal(await long.locator(".code-string").last().innerText(), '"forty"');
@@ -121,7 +134,7 @@ test("chosen comments go to the agent as a follow-up, each with its place", limi
   await ask(page, "Make the failing test pass, to be reviewed", world.repo);
   await status(page, "completed").waitFor();
   await page.goto(`${page.url()}?tab=changes`);
-  const file = page.getByRole("region", { name: "Changes of NOTES.md" });
+  const file = page.getByRole("region", { name: "Changes in NOTES.md" });
   for (const [line, text] of [
     [1, "Say pears here"],
     [3, "Leave this out"],
@@ -191,7 +204,7 @@ test("on a phone the list keeps evidence, error and cost", limit, async () => {
   const { page, faults } = await world.joins({ viewport: { width: 390, height: 844 } });
   await page.goto(`${world.server.url}/tasks`);
   const good = page.getByRole("listitem").filter({ hasText: "to be merged" });
-  await good.getByText("2 passed").filter({ visible: true }).waitFor();
+  await good.getByText("verified: 2 passed").filter({ visible: true }).waitFor();
   await good.getByText("$0.09").filter({ visible: true }).waitFor();
   const bad = page.getByRole("listitem").filter({ hasText: "in vain" });
   await bad.locator(".text-bad").filter({ visible: true, hasText: /\w/ }).last().waitFor();

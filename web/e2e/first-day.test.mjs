@@ -29,14 +29,14 @@ test("the page leads from nothing to the first verified branch, and to its merge
 
   await step("An agent that can reach a model").getByRole("button", { name: "Add a key" }).click();
   await page.getByLabel("Secret").fill(KEY);
-  await page.getByLabel("URL, if not the vendor's").fill(host.url);
+  await page.getByLabel("URL (default: the vendor's)").fill(host.url);
   await page.getByRole("dialog").getByRole("button", { name: "Add", exact: true }).click();
   await step("An agent that can reach a model").getByRole("img", { name: "Completed" }).waitFor();
   await step("An agent that can reach a model")
     .getByText(/Built-in agent/)
     .waitFor();
 
-  await step("A repository").getByRole("button", { name: "Add one" }).click();
+  await step("A repository").getByRole("button", { name: "Add a repository" }).click();
   await page.getByLabel("Path on the server's machine, or URL").fill(world.repo);
   await page.getByRole("dialog").getByRole("button", { name: "Add", exact: true }).click();
   await step("A repository").getByRole("img", { name: "Completed" }).waitFor();
@@ -52,7 +52,7 @@ test("the page leads from nothing to the first verified branch, and to its merge
   const summary = page.getByRole("region", { name: "Summary" });
   await summary.getByText("2 passed").waitFor();
   await summary.getByText("Review changes").click();
-  await page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("echo two").waitFor();
+  await page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("echo two").waitFor();
   await summary.getByRole("button", { name: "Merge …" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByRole("dialog").getByText("Merged into").waitFor();

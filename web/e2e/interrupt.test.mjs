@@ -52,7 +52,7 @@ test("interrupted with a reason that everyone sees, and resumed by someone else 
   await paused(bea.page).getByRole("textbox", { name: "Message for the agent" }).fill("Only mend it, then");
   await paused(bea.page).getByRole("button", { name: "Resume" }).click();
   for (const { page } of [ada, bea]) {
-    await page.getByText("bea resumed it: Only mend it, then").waitFor();
+    await page.getByText("Resumed by bea: Only mend it, then").waitFor();
     await page.getByText("Mended after the pause.").first().waitFor();
     await status(page, "completed").waitFor();
     assert.equal(await paused(page).count(), 0);
@@ -76,7 +76,7 @@ test("with the keyboard: interrupted by the palette, resumed without a word, int
   await keys.press("r");
   await page.locator("textarea[aria-label='Message for the agent']:focus").waitFor();
   await keys.press("Control+Enter");
-  await page.getByText("ada resumed it").waitFor();
+  await page.getByText("Resumed by ada").waitFor();
   await status(page, "running").waitFor();
   await interrupt(page, "once more");
   await page.getByRole("button", { name: "Stop" }).click();

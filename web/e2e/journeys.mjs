@@ -53,7 +53,7 @@ for (const [name, project] of Object.entries(PROJECTS)) {
         assert.fail(await page.evaluate(async (name) => (await fetch(`/api/repositories/${name}/build-log`)).text(), name));
       }
       await row.getByRole("button", { name: /^Built/ }).click();
-      await page.getByRole("dialog").getByText("Installed by:").waitFor();
+      await page.getByRole("dialog").getByText("Install commands:").waitFor();
 
       await ask(page, "Add it, with a test", name);
       await page.locator("[data-status=completed]:visible, [data-status=failed]:visible").first().waitFor({ timeout: limit.timeout });
@@ -67,7 +67,7 @@ for (const [name, project] of Object.entries(PROJECTS)) {
       await summary.getByText("Review changes").click();
       const [file, line] = project.changed;
       await page
-        .getByRole("region", { name: `Changes of ${file}` })
+        .getByRole("region", { name: `Changes in ${file}` })
         .getByText(line)
         .waitFor();
       await page.getByRole("tab", { name: "Evidence" }).click();

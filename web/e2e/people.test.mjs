@@ -23,7 +23,7 @@ test("a link signs in once, and whoever is signed out is told what to do", limit
   assert.equal(await page.evaluate(() => document.cookie), "", "scripts cannot read the cookie");
 
   await stranger.goto(world.server.link);
-  await stranger.getByText("That link was used before or has expired").waitFor();
+  await stranger.getByText("That link has already been used or has expired").waitFor();
   await page.getByRole("button", { name: "Sign out" }).click({ noWaitAfter: true });
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();
 });
@@ -33,11 +33,11 @@ test("create, watch, changes, evidence, cost; all of it by its address too", lim
   const address = await ask(page, "Make the failing test pass", world.repo);
   await status(page, "completed").waitFor();
   await page.getByText("should print two").first().waitFor();
-  await page.getByRole("article").filter({ hasText: "Checked in a clean sandbox" }).getByText("2 passed").first().waitFor();
+  await page.getByRole("article").filter({ hasText: "Tests in a clean sandbox" }).getByText("2 passed").first().waitFor();
 
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByText("2 files").waitFor();
-  const changed = page.getByRole("region", { name: "Changes of src/two.sh" });
+  const changed = page.getByRole("region", { name: "Changes in src/two.sh" });
   await changed.getByText("echo two", { exact: true }).waitFor();
   await changed.getByText("echo three", { exact: true }).waitFor();
 

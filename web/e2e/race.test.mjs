@@ -28,7 +28,7 @@ test("three agents race; the page compares them, says who won and why, and leads
     more: async (dialog) => {
       await dialog.getByLabel("Race", { exact: true }).selectOption("agents");
       for (const name of ["Breaks", "Hangs", "Mends"]) await dialog.getByRole("checkbox", { name }).check();
-      await dialog.getByLabel("Winner among results that pass").selectOption("time");
+      await dialog.getByLabel("Winner").selectOption("time");
     },
   });
   assert.equal(new URL(address).searchParams.get("tab"), "race", "the comparison is what one sees first");
@@ -37,18 +37,19 @@ test("three agents race; the page compares them, says who won and why, and leads
   assert.equal(await race.locator("thead th").count(), 3);
   await race.getByText("stopped: it could no longer win").waitFor();
   const [mends, hangs, breaks] = [await column(page, "mends"), await column(page, "hangs"), await column(page, "breaks")];
-  assert.deepEqual([mends.State, mends.Tests, mends.Verdict], ["Completed", "2 passed", "won: the only entrant that passed"]);
+  assert.deepEqual([mends.State, mends.Verdict], ["Completed", "won: the only entrant that passed"]);
+  assert.match(mends.Tests, /passed/);
   assert.match(mends.Change, /2 lines/);
   assert.equal(hangs.Verdict, "stopped: it could no longer win");
   assert.equal(breaks.State, "Failed");
-  assert.equal(breaks.Tests, "not reached");
+  assert.equal(breaks.Tests, "not run");
   assert.match(breaks.Verdict, /exited with code 1; the last lines it printed:\s+I give up/);
 
   await race.getByRole("link", { name: "Changes of mends" }).click();
-  await page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("echo two", { exact: true }).waitFor();
+  await page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("echo two", { exact: true }).waitFor();
   await page.goto(address);
   await race.getByRole("link", { name: "Changes of hangs" }).click();
-  await page.getByRole("region", { name: "Changes of junk" }).waitFor();
+  await page.getByRole("region", { name: "Changes in junk" }).waitFor();
   await page.keyboard.press("7");
   await race.getByText("mends won.").waitFor();
   await page.getByRole("tab", { name: "Race" }).waitFor();

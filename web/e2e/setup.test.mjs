@@ -18,7 +18,7 @@ test("an agent is rehearsed with from the page, and what does not work is named"
   const { page, faults } = await world.person();
   await page.goto(`${world.server.url}/agents`);
   await page.getByRole("button", { name: "Check Built-in agent" }).click();
-  const good = page.getByRole("dialog", { name: "Check of Built-in agent" });
+  const good = page.getByRole("dialog", { name: "Check Built-in agent" });
   await good.getByText("Built-in agent works here.").waitFor();
   assert.deepEqual(await good.getByRole("listitem").evaluateAll((all) => all.map((one) => one.innerText.split("\n")[0])), [
     "Installed",
@@ -32,7 +32,7 @@ test("an agent is rehearsed with from the page, and what does not work is named"
   ]);
   await good.getByRole("button", { name: "Close" }).click();
   await page.getByRole("button", { name: "Check Mute" }).click();
-  const bad = page.getByRole("dialog", { name: "Check of Mute" });
+  const bad = page.getByRole("dialog", { name: "Check Mute" });
   await bad.getByText("Mute does not work here.").waitFor();
   await bad.getByRole("listitem").filter({ hasText: "Edits" }).getByRole("img", { name: "Failed" }).waitFor();
   // It worked on nothing of ours.

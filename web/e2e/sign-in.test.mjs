@@ -99,7 +99,7 @@ test("someone outside of the organisation, and someone who changes their mind, a
   github.member = false;
   const { page, context } = await stranger();
   await leave(page, "Authorize harvest");
-  await page.getByRole("alert").getByText("belongs to none of the organizations and teams").waitFor();
+  await page.getByRole("alert").getByText("is not in any of the organizations and teams").waitFor();
   assert.equal(await page.evaluate(async () => (await fetch("/api/me")).status), 401);
   assert.deepEqual(
     (await context.cookies(world.server.url)).filter((cookie) => !cookie.name.endsWith("_errand")),
@@ -136,7 +136,7 @@ test("a member makes a token of their own, sees it once, and revokes it", limit,
   const token = (await shown.getByText(/^hv_/).innerText()).trim();
   const me = await (await call(token, "GET", "/api/me")).json();
   assert.equal(me.user, `ada@${new URL(github.url).host}`);
-  await shown.getByRole("button", { name: "I have it" }).click();
+  await shown.getByRole("button", { name: "Done" }).click();
   const row = page.getByRole("row").filter({ hasText: "laptop" });
   await row.getByText("shop").waitFor();
   assert.ok(!(await page.content()).includes(token), "it is shown once");
@@ -163,7 +163,7 @@ test("a schedule's owner, and why its last run was refused, are on the page", li
   await row.getByText("grace", { exact: true }).waitFor();
   // It falls due within a minute; the page does not know before it is asked again.
   const begun = Date.now();
-  while ((await row.getByText(/Last refused: .*its owner grace is refused/).count()) === 0) {
+  while ((await row.getByText(/Last run refused: .*its owner grace is refused/).count()) === 0) {
     assert.ok(Date.now() - begun < PATIENCE * 2, await row.innerText());
     await page.waitForTimeout(1_000);
     await page.reload();

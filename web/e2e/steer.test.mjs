@@ -66,9 +66,9 @@ test("a plan is read in the inbox, changed, approved and carried out", limit, as
   await page.getByText("Done as planned.").first().waitFor();
   const plan = page.getByRole("region", { name: "Plan" });
   await plan.getByText("write it down in NOTES.md").waitFor();
-  await plan.getByText(/Approved by .*, changed/).waitFor();
+  await plan.getByText(/Approved by .*, with edits/).waitFor();
   await page.getByRole("tab", { name: "Changes" }).click();
-  await page.getByRole("region", { name: "Changes of NOTES.md" }).getByText("mended").waitFor();
+  await page.getByRole("region", { name: "Changes in NOTES.md" }).getByText("mended").waitFor();
   assert.deepEqual(faults, []);
 });
 
@@ -107,7 +107,7 @@ test("a fork goes on from a moment whose work was saved, beside the first", limi
   await page.getByText("The fork is done.").first().waitFor();
   await page.getByText("Try another way").first().waitFor();
   await page.getByRole("tab", { name: "Changes" }).click();
-  await page.getByRole("region", { name: "Changes of FORKED.md" }).waitFor();
+  await page.getByRole("region", { name: "Changes in FORKED.md" }).waitFor();
   await page.goto(address);
   await status(page, "completed").waitFor();
   assert.equal(await page.getByText("The fork is done.").count(), 0, "the first stays as it is");

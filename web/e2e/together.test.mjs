@@ -76,12 +76,12 @@ test("what one says about an event or a line the other sees, and only its author
   await said.getByText("bea").waitFor();
 
   await ada.page.goto(`${address}?tab=changes`);
-  const changed = ada.page.getByRole("region", { name: "Changes of src/two.sh" });
+  const changed = ada.page.getByRole("region", { name: "Changes in src/two.sh" });
   await changed.getByRole("button", { name: "Comment on line 1", exact: true }).click();
   await ada.page.getByRole("textbox", { name: "Comment" }).fill("This line, then.");
   await ada.page.keyboard.press("Control+Enter");
   await bea.page.goto(`${address}?tab=changes`);
-  await bea.page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("This line, then.").waitFor();
+  await bea.page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("This line, then.").waitFor();
 
   const all = (await (await cleo(`/api/sessions/${session}/comments`, "GET")).json()).items;
   assert.deepEqual(

@@ -1,5 +1,6 @@
 // The addresses of the page. Whatever a filter or a tab shows is in the address, so that it can be sent to someone.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { isWholeId, wholeId } from "./api/short-id";
 import { isStatus, type SchemaStatus } from "./api/words";
 import { Shell } from "./shell";
 import { Empty, Trouble } from "./ui/parts";
@@ -63,6 +64,11 @@ const task = createRoute({
   getParentRoute: () => root,
   path: "/tasks/$id",
   validateSearch: sessionSearch,
+  beforeLoad: async ({ params, search }) => {
+    if (isWholeId(params.id)) return;
+    const id = await wholeId("task", params.id);
+    redirect({ to: "/tasks/$id", params: { id }, search, replace: true, throw: true });
+  },
   component: lazyRouteComponent(() => import("./session/page"), "TaskPage"),
 });
 
@@ -70,6 +76,11 @@ const session = createRoute({
   getParentRoute: () => root,
   path: "/sessions/$id",
   validateSearch: sessionSearch,
+  beforeLoad: async ({ params, search }) => {
+    if (isWholeId(params.id)) return;
+    const id = await wholeId("session", params.id);
+    redirect({ to: "/sessions/$id", params: { id }, search, replace: true, throw: true });
+  },
   component: lazyRouteComponent(() => import("./session/page"), "SessionPage"),
 });
 

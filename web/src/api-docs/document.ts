@@ -1,4 +1,5 @@
 // The OpenAPI document as the explorer reads it: operations by tag, and schemas with what they refer to.
+import { counted } from "../text/counted";
 
 export interface Schema {
   $ref?: string;
@@ -125,8 +126,8 @@ export function limits(schema: Schema): string[] {
   if (schema.enum) said.push(schema.enum.map((one) => JSON.stringify(one)).join(" | "));
   if (schema.minimum !== undefined) said.push(`at least ${schema.minimum}`);
   if (schema.maximum !== undefined) said.push(`at most ${schema.maximum}`);
-  if (schema.minLength) said.push(`at least ${schema.minLength} characters`);
-  if (schema.maxLength) said.push(`at most ${schema.maxLength} characters`);
+  if (schema.minLength) said.push(`at least ${counted(schema.minLength, "character")}`);
+  if (schema.maxLength) said.push(`at most ${counted(schema.maxLength, "character")}`);
   if (schema.pattern) said.push(schema.pattern);
   if (schema.default !== undefined) said.push(`default ${JSON.stringify(schema.default)}`);
   return said;

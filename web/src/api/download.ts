@@ -4,7 +4,7 @@ import { proof } from "./proof";
 /** Asks for what is at an address of the API, and gives it to the person as a file. */
 export async function download(path: string, name: string, accept = "*/*"): Promise<void> {
   const answer = await fetch(path, { credentials: "same-origin", headers: { Accept: accept, "X-Harvest-CSRF": proof() ?? "" } });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  if (!answer.ok) throw new Error(`${name} could not be downloaded: the server answered ${answer.status}`);
   const address = URL.createObjectURL(await answer.blob());
   const link = document.createElement("a");
   link.href = address;

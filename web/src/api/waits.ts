@@ -10,10 +10,10 @@ export type Wait = { for: "tasks"; tasks: { id: string; status: SchemaStatus | n
 
 export const WAITS_FOR: Record<Reason, string> = {
   approval: "approval",
-  turns: "the turns before it",
+  turns: "earlier turns",
   queue: "the queue to resume",
   attempt: "its next attempt",
-  cap: "a place under a cap",
+  cap: "a free slot under a cap",
   workers: "a worker",
   worker: "a worker",
 };

@@ -1,20 +1,52 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTask } from "./schema";
-import { deliveryWords, hasWork, keptWords, mayBeProposed, verdict } from "./words";
+import { deliveryWords, hasWork, leftWords, mayBeProposed, sourceWords, verdict } from "./words";
 
 const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
-const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence } as Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">;
+const finished_at = "2026-01-01T00:00:00Z";
+const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence, finished_at } as Parameters<typeof verdict>[0];
 
 describe("the verdict of a task", () => {
-  test("work that passes its tests is counted", () => {
-    expect(verdict(task)).toEqual({ text: "3 passed", tone: "good" });
+  const having = (of: object) => ({ ...task, evidence: { ...evidence, ...of } as typeof evidence });
+
+  test("work that passes its tests is verified, and counted", () => {
+    expect(verdict(task)).toEqual({ text: "verified: 3 passed", tone: "good" });
   });
 
   test("tests that pass after they were edited are doubted", () => {
-    const edited = { ...evidence, flags: ["tests_changed"] } as typeof evidence;
-    expect(verdict({ ...task, evidence: edited })).toEqual({ text: "3 passed, tests edited", tone: "warn" });
-    const more = { ...evidence, flags: ["tests_changed", "ci_changed", "settings_changed"] } as typeof evidence;
-    expect(verdict({ ...task, evidence: more })).toEqual({ text: "3 passed, tests edited and 2 more", tone: "warn" });
+    expect(verdict(having({ flags: ["tests_changed"] }))).toEqual({ text: "verified: 3 passed, tests edited", tone: "warn" });
+    expect(verdict(having({ flags: ["test_command_changed", "ci_changed"] }))?.text).toBe("verified: 3 passed, test command edited, 1 more flag");
+    expect(verdict(having({ flags: ["tests_changed", "ci_changed", "settings_changed"] }))?.text).toBe("verified: 3 passed, tests edited, 2 more flags");
+  });
+
+  test("completed work that was not tested says that it is not verified", () => {
+    expect(verdict({ ...task, evidence: null })).toEqual({ text: "not verified", tone: "warn" });
+  });
+
+  test("completed work that the tests do not prove says that it is not verified, and why", () => {
+    const said = (of: object) => verdict(having(of))?.text;
+    expect(said({ verdict: "no_tests", passed: 0 })).toBe("not verified: no tests ran");
+    expect(said({ verdict: "cannot_run", exit_code: 127 })).toBe("not verified: tests could not run");
+    expect(said({ verdict: "unchanged", exit_code: 1, failed: 1 })).toBe("not verified: 1 failed, as at the base");
+    expect(said({ verdict: "doubtful", flags: ["tests_changed", "fewer_tests"] })).toBe("not verified: 3 passed, fewer tests");
+  });
+
+  test("evidence from before there were verdicts is judged by its exit code and flags, as the command line does", () => {
+    expect(verdict(having({ verdict: undefined }))?.text).toBe("verified: 3 passed");
+    for (const flag of ["fewer_tests", "tests_deleted", "tests_timed_out"])
+      expect(verdict(having({ verdict: undefined, flags: [flag] }))?.text).toMatch(/^not verified: 3 passed, /);
+    expect(verdict(having({ verdict: undefined, exit_code: 1, failed: 1 }))?.text).toBe("not verified: 3 passed, 1 failed");
+  });
+
+  test("a task that failed or goes on is not called verified, whatever its tests say", () => {
+    for (const status of ["failed", "cancelled", "running"] as const) {
+      expect(verdict({ ...task, status })?.text).toBe("3 passed");
+      expect(verdict({ ...task, status, evidence: null })).toBeNull();
+    }
+  });
+
+  test("nothing is said of a task that has just completed until its result is read", () => {
+    expect(verdict({ ...task, branch: null, evidence: null, finished_at: null })).toBeNull();
   });
 
   test("a completed task without changes is not called verified", () => {
@@ -32,14 +64,34 @@ test("work that failed and was not pushed is there to look at", () => {
   expect(hasWork({ branch: "harvest/x", base: "a", commit: null })).toBe(true);
 });
 
-test("work that was not delivered is not said to be on a branch", () => {
-  const task = { status: "failed", reason: "hook", branch: null, base: "a", commit: "b" } as const;
-  expect(keptWords(task)).toBe("The work was not delivered. Harvest keeps it here.");
-  expect(keptWords({ ...task, status: "cancelled", reason: "cancelled" })).toBe("The work was not delivered. Harvest keeps it here.");
-  expect(keptWords({ ...task, commit: "a" })).toBeNull();
-  expect(keptWords({ ...task, branch: "harvest/x" })).toBeNull();
-  expect(keptWords({ ...task, reason: "tests", branch: "harvest/x" })).toBe("The work is on its branch; nothing was merged.");
-  expect(keptWords({ ...task, status: "completed", reason: null, branch: "harvest/x" })).toBeNull();
+describe("what a task left that did not complete", () => {
+  const task = { status: "failed", reason: "tests", branch: null, base: "a", commit: "b" } as const;
+  const pushed = { ...task, branch: "harvest/x" } as const;
+
+  test("work that was not delivered is not said to be on a branch", () => {
+    expect(leftWords(task, false)).toBe("The work so far was not delivered; Harvest keeps it.");
+    expect(leftWords({ ...task, status: "cancelled", reason: "cancelled" }, false)).toBe("The work so far was not delivered; Harvest keeps it.");
+    expect(leftWords({ ...task, commit: "a" }, false)).toBeNull();
+  });
+
+  test("failed work on a branch is named as such, and not as delivered", () => {
+    for (const reason of ["tests", "hook"] as const)
+      expect(leftWords({ ...pushed, reason }, true)).toBe("The work so far is on branch harvest/x; nothing was merged.");
+  });
+
+  test("a follow-up that pushed nothing does not claim the branch of the turns before", () => {
+    expect(leftWords(pushed, false)).toBe("Branch harvest/x has only the work of earlier turns.");
+    expect(leftWords({ ...pushed, reason: "hook" }, false)).toBeNull();
+  });
+
+  test("completed work needs no such words", () => {
+    expect(leftWords({ ...pushed, status: "completed", reason: null }, true)).toBeNull();
+  });
+});
+
+test("where a task came from is said in words", () => {
+  expect(sourceWords("github_pr")).toBe("GitHub pull request");
+  expect(sourceWords("carrier_pigeon" as "web")).toBe("carrier_pigeon");
 });
 
 test("approving a result that came from GitHub creates its pull request", () => {

@@ -1,3 +1,4 @@
+import { counted } from "../text/counted";
 import type { SchemaTask, SchemaTaskStatus } from "./schema";
 
 export type SchemaStatus = SchemaTaskStatus;
@@ -23,11 +24,37 @@ export function shortRepository(source: string): string {
   );
 }
 
+const SOURCES: Record<string, string> = {
+  cli: "command line",
+  api: "API",
+  web: "web page",
+  slack: "Slack",
+  github_issue: "GitHub issue",
+  github_pr: "GitHub pull request",
+  mcp: "MCP",
+  schedule: "schedule",
+  agent: "agent",
+} satisfies Record<SchemaTask["source"], string>;
+
+/** Where a task came from. A newer server may know more places. */
+export function sourceWords(source: SchemaTask["source"]): string {
+  return SOURCES[source] ?? source;
+}
+
 type Evidence = NonNullable<SchemaTask["evidence"]>;
 
-/** What the runs of the tests come to; evidence from before there were verdicts has the one that its exit code allows. */
+/** With one of these, tests that pass prove nothing. */
+const DISQUALIFYING: Evidence["flags"] = ["fewer_tests", "tests_deleted", "tests_timed_out"];
+
+function disqualifying(evidence: Evidence): Evidence["flags"][number] | undefined {
+  return evidence.flags.find((flag) => DISQUALIFYING.includes(flag));
+}
+
+/** What the runs of the tests come to; evidence from before there were verdicts has the one that its exit code and flags allow. */
 export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
-  return evidence.verdict ?? (evidence.exit_code === 0 ? "verified" : "failed");
+  if (evidence.verdict) return evidence.verdict;
+  if (evidence.exit_code !== 0) return "failed";
+  return disqualifying(evidence) ? "doubtful" : "verified";
 }
 
 /** A completed task that left the repository as it was. A review changes nothing by its nature. */
@@ -40,12 +67,13 @@ export function hasWork(task: Pick<SchemaTask, "branch" | "commit" | "base">): b
   return Boolean(task.branch) || (task.commit != null && task.commit !== task.base);
 }
 
-/** Where the work of a task is that did not complete. */
-export function keptWords(task: Pick<SchemaTask, "status" | "reason" | "branch" | "commit" | "base">): string | null {
+/** Where the work of a task is that failed or was cancelled. `pushed`: its last turn has put it on the branch. */
+export function leftWords(task: Pick<SchemaTask, "status" | "reason" | "branch" | "commit" | "base">, pushed: boolean): string | null {
   if (task.status !== "failed" && task.status !== "cancelled") return null;
-  if (!task.branch) return hasWork(task) ? "The work was not delivered. Harvest keeps it here." : null;
-  // The error of a failed hook says whether the work has left.
-  return task.status === "failed" && task.reason !== "hook" ? "The work is on its branch; nothing was merged." : null;
+  if (!task.branch) return hasWork(task) ? "The work so far was not delivered; Harvest keeps it." : null;
+  if (pushed) return `The work so far is on branch ${task.branch}; nothing was merged.`;
+  // The error of a failed hook says where the work is.
+  return task.reason === "hook" ? null : `Branch ${task.branch} has only the work of earlier turns.`;
 }
 
 /** Whether the work of a task that has ended can still become a pull request. */
@@ -75,15 +103,22 @@ const DOUBTS: Record<Evidence["flags"][number], string> = {
 function doubts(flags: Evidence["flags"]): string {
   const [first, ...more] = flags;
   if (!first) return "";
-  return `, ${DOUBTS[first]}${more.length > 0 ? ` and ${more.length} more` : ""}`;
+  return `, ${DOUBTS[first]}${more.length > 0 ? `, ${counted(more.length, "more flag")}` : ""}`;
 }
 
-/** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
-export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">): { text: string; tone: "good" | "bad" | "warn" } | null {
+/** What the evidence of a task says, in a few words. Only completed work is called verified or not verified. */
+export function verdict(
+  task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind" | "finished_at">,
+): { text: string; tone: "good" | "bad" | "warn" } | null {
+  // A notice told that it completed; what it came to has not been read yet.
+  if (task.status === "completed" && !task.finished_at) return null;
   if (changedNothing(task)) return { text: "no changes", tone: "warn" };
-  const evidence = task.evidence;
-  if (!evidence) return null;
-  const counted =
+  const { evidence } = task;
+  const delivered = task.status === "completed" && Boolean(task.branch);
+  if (!evidence) return delivered ? { text: "not verified", tone: "warn" } : null;
+  const not = delivered ? "not verified: " : "";
+  const failed = evidence.failed ? `${evidence.failed} failed` : `exit ${evidence.exit_code}`;
+  const results =
     evidence.passed != null
       ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}`
       : evidence.exit_code === 0
@@ -91,16 +126,18 @@ export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" 
         : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
     case "verified":
-      return { text: `${counted}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
+      return { text: `${delivered ? "verified: " : ""}${results}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
     case "unchanged":
-      return { text: `unchanged: ${counted}`, tone: "warn" };
+      return { text: `${not}${failed}, as at the base`, tone: "warn" };
     case "no_tests":
-      return { text: "no tests ran", tone: "warn" };
+      return { text: `${not}no tests ran`, tone: "warn" };
     case "cannot_run":
-      return { text: "tests could not run", tone: "bad" };
-    case "doubtful":
-      return { text: `${counted}, proves nothing`, tone: "bad" };
+      return { text: `${not}tests could not run`, tone: "bad" };
+    case "doubtful": {
+      const flag = disqualifying(evidence);
+      return { text: `${not}${results}${flag ? `, ${DOUBTS[flag]}` : ""}`, tone: "bad" };
+    }
     case "failed":
-      return { text: counted, tone: "bad" };
+      return { text: `${not}${results}`, tone: "bad" };
   }
 }

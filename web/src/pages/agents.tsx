@@ -99,7 +99,7 @@ function CheckDialog({ agent, onClose }: { agent: SchemaAgentInfo; onClose: () =
     if (isIdle) mutate();
   }, [isIdle, mutate]);
   return (
-    <Dialog title={`Check of ${agent.name}`} onClose={onClose}>
+    <Dialog title={`Check ${agent.name}`} onClose={onClose}>
       <div className="flex flex-col gap-3 p-4">
         {check.isPending || isIdle ? <Rehearsing /> : check.isError ? <Trouble error={check.error} /> : <Result of={check.data} name={agent.name} />}
         <div className="flex justify-end gap-2">

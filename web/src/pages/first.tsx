@@ -49,7 +49,7 @@ export default function First({ create }: { create: () => void }) {
               <Step
                 done={known.length > 0}
                 title="A repository"
-                act={known.length === 0 && admin ? <Button onClick={() => setOpen("repository")}>Add one</Button> : null}
+                act={known.length === 0 && admin ? <Button onClick={() => setOpen("repository")}>Add a repository</Button> : null}
               >
                 {known.length > 0
                   ? `${known

@@ -54,7 +54,7 @@ export function CredentialsPage() {
                 { name: "Name", cell: (row) => row.name },
                 { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
                 { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },
-                { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">The vendor's</span>) },
+                { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">Vendor default</span>) },
                 {
                   name: "Last used",
                   minor: true,
@@ -130,14 +130,14 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
           label="Name"
           hint={
             provider === "mcp"
-              ? "As in the MCP server's settings"
-              : "Needed for several keys of one provider: if the first is rejected or rate-limited, the next is used"
+              ? "The name in the MCP server's settings"
+              : "To tell several keys of one provider apart: if one is rejected or rate-limited, the next is used"
           }
         >
           {(id) => <input id={id} name="name" className="field" placeholder="default" />}
         </Field>
         {provider !== "github" && (
-          <Field label="Who uses it" hint="Tasks of these people or projects">
+          <Field label="Used by" hint="Whose tasks can use it">
             {(id) => (
               <select id={id} className="field" value={scope} onChange={(event) => setScope(event.target.value)}>
                 <option value="">My own tasks</option>
@@ -146,7 +146,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
                   .filter((one) => admin || me.data?.roles?.[one.name] === "admin")
                   .map((one) => (
                     <option key={one.name} value={`project:${one.name}`}>
-                      The project {one.name}
+                      Project {one.name}
                     </option>
                   ))}
               </select>
@@ -154,11 +154,11 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
           </Field>
         )}
         {scope === "team" && provider !== "github" && (
-          <Field label="Team" hint="As in the settings">
+          <Field label="Team" hint="The team's name in the settings">
             {(id) => <input id={id} name="team" required className="field" />}
           </Field>
         )}
-        {provider !== "mcp" && <Field label="URL, if not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>}
+        {provider !== "mcp" && <Field label="URL (default: the vendor's)">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>}
       </FormOf>
     </Dialog>
   );
@@ -171,7 +171,7 @@ function scopeWords(scope: string): string {
 
 function Secret() {
   return (
-    <Field label="Secret" hint="Never shown again, except its last four characters">
+    <Field label="Secret" hint="Only its last four characters are shown again">
       {(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}
     </Field>
   );
@@ -223,7 +223,7 @@ export function TokensPage() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="No tokens yet" icon="token">
-              Scripts and other services need one. What they can request is described in the{" "}
+              Scripts and other services need one to use the API. See the{" "}
               <a href="/api/docs" className="text-accent underline">
                 API reference
               </a>
@@ -280,7 +280,7 @@ function AddToken({ onClose }: { onClose: () => void }) {
           </p>
           <div className="flex justify-end">
             <Button look="primary" onClick={onClose}>
-              I have it
+              Done
             </Button>
           </div>
         </div>

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
+import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
 import { Stranger } from "../text/show";
 import { words } from "../ui/icons";
@@ -73,7 +74,7 @@ function Told({ build }: { build: Build }) {
         {build.reused
           ? "Lockfiles are unchanged: dependencies come from the previous snapshot."
           : build.installed.length > 0
-            ? "Installed by:"
+            ? "Install commands:"
             : "Nothing to install."}
       </p>
       {!build.reused && build.installed.length > 0 && <Stranger text={build.installed.join("\n")} lines={40} />}
@@ -105,7 +106,7 @@ function BuildLog({ name, building }: { name: string; building: boolean }) {
           <Trouble error={log.error} />
         ) : (
           <>
-            {hidden > 0 && <p className="text-dim">{hidden.toLocaleString()} earlier lines</p>}
+            {hidden > 0 && <p className="text-dim">{counted(hidden, "earlier line")} not shown</p>}
             <Stranger text={lines.slice(hidden).join("\n") || "No output"} lines={LINES_SHOWN} />
           </>
         )}

@@ -203,7 +203,7 @@ function After() {
               list={names}
               className="field"
               autoComplete="off"
-              placeholder="None: starts immediately"
+              placeholder="Starts immediately"
               value={value}
               onChange={(event) => setValue(event.target.value)}
             />
@@ -221,7 +221,7 @@ function After() {
         <Field label="If one of them fails">
           {(id) => (
             <select id={id} name="on_failed_dependency" className="field" defaultValue="hold">
-              <option value="hold">Wait: it may be retried</option>
+              <option value="hold">Keep waiting: it may be retried</option>
               <option value="cancel">Cancel this task</option>
             </select>
           )}

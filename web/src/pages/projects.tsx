@@ -127,7 +127,7 @@ function RemoveProject({ name }: { name: string }) {
   return (
     <Confirm
       what={`Remove ${name}`}
-      sure="Its members lose the access it gave them. Tasks and repositories stay."
+      sure="Its members lose the access it gave them. Tasks and repositories are kept."
       act={() => remove.mutate()}
       error={remove.error}
     />
@@ -168,7 +168,7 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
             onClose={() => setEditing(false)}
             submit={(text) => change.mutate(lines(text("repositories")))}
           >
-            <Field label="Repositories" hint="One per line. Repositories from harvest.toml always stay.">
+            <Field label="Repositories" hint="One per line. Repositories from harvest.toml cannot be removed here.">
               {(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}
             </Field>
           </FormOf>
@@ -203,7 +203,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
       <Shown of={members} what="members">
         {({ items }) =>
           items.length === 0 ? (
-            <p className="text-dim">None. Roles for the whole installation also apply here.</p>
+            <p className="text-dim">No members. Roles for the whole installation also apply here.</p>
           ) : (
             <Table
               label="Members"

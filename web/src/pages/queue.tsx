@@ -83,7 +83,7 @@ export function QueuePage() {
             <Caps caps={data.caps} may={mayChange} />
             <div className="grid gap-4 md:grid-cols-2">
               <Counts title="Tasks" counts={data.tasks} icon />
-              <Counts title="Why tasks failed" counts={data.failures} />
+              <Counts title="Failures by reason" counts={data.failures} />
             </div>
           </>
         )}
@@ -271,7 +271,7 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
             <Field label="Name" hint="The path or URL of the repository, the user's name, or the credential's ID">
               {(id) => <input id={id} name="of" required autoFocus className="field" />}
             </Field>
-            <Field label="Tasks at a time, at most">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
+            <Field label="Maximum concurrent tasks">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
           </FormOf>
         </Dialog>
       )}

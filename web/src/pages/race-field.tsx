@@ -16,7 +16,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
             <option value="">No race</option>
             {[2, 3, 4, 5].map((number) => (
               <option key={number} value={number}>
-                {number} runs of that agent
+                {number} runs of this agent
               </option>
             ))}
             <option value="agents" disabled={there.length === 0}>
@@ -26,11 +26,11 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         )}
       </Field>
       {kind !== "" && (
-        <Field label="Winner among results that pass">
+        <Field label="Winner">
           {(id) => (
             <select id={id} name="judged_by" className="field" defaultValue="cost">
-              <option value="cost">the cheapest, then the smallest change</option>
-              <option value="time">the first</option>
+              <option value="cost">Cheapest result that passes, then smallest change</option>
+              <option value="time">First result that passes</option>
             </select>
           )}
         </Field>
@@ -39,7 +39,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         <Field label="Judge" hint="Picks the best result if several pass">
           {(id) => (
             <select id={id} name="judge" className="field" defaultValue="">
-              <option value="">None: use the rule above</option>
+              <option value="">None: use the rule for the winner</option>
               {there.map((agent) => (
                 <option key={agent.id} value={agent.id}>
                   {agent.name}

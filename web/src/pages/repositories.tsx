@@ -50,7 +50,7 @@ export function RepositoriesPage() {
                 { name: "Snapshot", cell: (row) => <SnapshotState of={row} /> },
                 { name: "Commit", minor: true, cell: (row) => (row.snapshot.commit ? <Code>{row.snapshot.commit.slice(0, 10)}</Code> : null) },
                 { name: "Built", cell: (row) => <When at={row.snapshot.built_at} /> },
-                { name: "Next", minor: true, cell: (row) => (row.snapshot.next_at ? <When at={row.snapshot.next_at} /> : null) },
+                { name: "Next build", minor: true, cell: (row) => (row.snapshot.next_at ? <When at={row.snapshot.next_at} /> : null) },
                 { name: "Last build", cell: (row) => <LastBuild of={row} /> },
                 {
                   name: "",
@@ -134,7 +134,7 @@ function Used({ add }: { add: ((source: string) => void) | null }) {
 
 function RemoveRepository({ name }: { name: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/repositories/{name}", { params: { path: { name } } })) });
-  return <Confirm what={`Remove ${name}`} sure="Its tasks stay. Its snapshots are removed." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what={`Remove ${name}`} sure="Its snapshots are removed. Its tasks are kept." act={() => remove.mutate()} error={remove.error} />;
 }
 
 export function AddRepository({ source, onClose }: { source?: string; onClose: () => void }) {
@@ -154,7 +154,7 @@ export function AddRepository({ source, onClose }: { source?: string; onClose: (
         <Field label="Path on the server's machine, or URL">
           {(id) => <input id={id} name="source" required autoFocus defaultValue={source} className="field" />}
         </Field>
-        <Field label="Name">{(id) => <input id={id} name="name" className="field" placeholder="From the path" />}</Field>
+        <Field label="Name">{(id) => <input id={id} name="name" className="field" placeholder="Derived from the path or URL" />}</Field>
         <Field label="Branch">{(id) => <input id={id} name="branch" className="field" placeholder="Default branch" />}</Field>
         <Field label="Install command">{(id) => <input id={id} name="setup" className="field font-mono" placeholder="Detected in the repository" />}</Field>
         <Field label="Build command">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Detected in the repository" />}</Field>

@@ -20,7 +20,7 @@ const OUTCOMES: Series[] = [
 ];
 const COST: Series[] = [{ name: "Cost", colour: "--accent", of: (one) => one.cost_usd }];
 const SUCCESS: Series[] = [{ name: "Success", colour: "--good", of: (one) => Math.round((one.success_rate ?? 0) * 100) }];
-const TIME: Series[] = [{ name: "Mean time", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) / 6) / 10 }];
+const TIME: Series[] = [{ name: "Minutes", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) / 6) / 10 }];
 const day = (daysAgo: number) => new Date(Date.now() - daysAgo * DAY).toISOString().slice(0, 10);
 const perBranch = (sums: SchemaSums) => (sums.delivered > 0 ? sums.cost_usd / sums.delivered : null);
 
@@ -37,7 +37,7 @@ export function StatisticsPage() {
       <Shown of={daily} what="statistics">
         {({ total, items }) =>
           total.completed + total.failed + total.cancelled === 0 ? (
-            <Empty title="No task has finished in this period" icon="chart">
+            <Empty title="No tasks finished in this period" icon="chart">
               Tasks are counted on the day they finish.
             </Empty>
           ) : (
@@ -54,12 +54,12 @@ export function StatisticsPage() {
                   note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />}
                 />
                 <Figure
-                  name="Branches delivered"
+                  name="Branches"
                   value={total.delivered.toLocaleString()}
                   note={<Trend now={total.delivered} before={before?.delivered} better="more" />}
                 />
                 <Figure
-                  name="Mean time"
+                  name="Mean time to finish"
                   value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)}
                   note={<Trend now={total.mean_seconds} before={before?.mean_seconds} better="less" />}
                 />
@@ -74,7 +74,7 @@ export function StatisticsPage() {
                 <Chart title="Finished tasks per day" days={days} items={items} series={OUTCOMES} />
                 <Chart title="Cost per day (USD)" days={days} items={items} series={COST} />
                 <Chart title="Success rate per day (%)" days={days} items={items} series={SUCCESS} />
-                <Chart title="Mean time per day (minutes)" days={days} items={items} series={TIME} />
+                <Chart title="Mean time to finish per day (minutes)" days={days} items={items} series={TIME} />
               </div>
             </>
           )
@@ -108,7 +108,7 @@ export function StatisticsPage() {
                   { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
                   { name: "Success", number: true, cell: (row) => (row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)}%`) },
                   { name: "Race entries won", number: true, minor: true, cell: (row) => (row.races === 0 ? "–" : `${row.wins} of ${row.races}`) },
-                  { name: "Mean time", number: true, minor: true, cell: (row) => (row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000)) },
+                  { name: "Time to finish", number: true, minor: true, cell: (row) => (row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000)) },
                   { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
                   { name: "Per branch", number: true, minor: true, cell: (row) => (perBranch(row) === null ? "–" : money(perBranch(row) ?? 0)) },
                 ]}
@@ -136,7 +136,7 @@ function PullRequests({ by, from }: { by: (typeof BY)[number]; from: string }) {
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
               <Figure name="Opened" value={total.opened.toLocaleString()} />
               <Figure name="Merged" value={total.merged.toLocaleString()} />
-              <Figure name="Closed without merge" value={total.closed.toLocaleString()} />
+              <Figure name="Closed without merging" value={total.closed.toLocaleString()} />
               <Figure name="Merge rate" value={percent(total.merge_rate)} />
               <Figure name="Time to open" value={time(total.mean_seconds_to_open)} />
               <Figure name="Time to merge" value={time(total.mean_seconds_to_merge)} />

@@ -138,13 +138,13 @@ export function SchedulesPage() {
                 },
                 { name: "Task", cell: (row) => firstLine(promptOf(row.request), 120) },
                 { name: "Owner", minor: true, cell: (row) => row.owner ?? <span className="text-dim">This machine</span> },
-                { name: "Last", minor: true, cell: (row) => <When at={row.last} /> },
+                { name: "Last run", minor: true, cell: (row) => <When at={row.last} /> },
                 {
-                  name: "Next",
+                  name: "Next run",
                   cell: (row) => (
                     <span>
                       <When at={row.next} />
-                      {row.problem && <span className="block text-xs text-bad">Last refused: {firstLine(row.problem, 200)}</span>}
+                      {row.problem && <span className="block text-xs text-bad">Last run refused: {firstLine(row.problem, 200)}</span>}
                     </span>
                   ),
                 },
@@ -166,7 +166,7 @@ function promptOf(request: unknown): string {
 
 function RemoveSchedule({ id }: { id: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/schedules/{id}", { params: { path: { id } } })) });
-  return <Confirm what="Remove schedule" sure="It creates no more tasks. The tasks it created stay." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what="Remove schedule" sure="It creates no more tasks. The tasks it created are kept." act={() => remove.mutate()} error={remove.error} />;
 }
 
 function AddSchedule({ onClose }: { onClose: () => void }) {
@@ -252,7 +252,7 @@ export function AuditPage() {
   return (
     <Page
       title="Audit"
-      about="A record of all changes. The log is append-only, and each entry contains the digest of the previous one, so any tampering shows."
+      about="A record of all changes. The log is append-only, and each entry contains the digest of the previous one, so tampering can be detected."
     >
       <Shown of={audit} what="the audit log">
         {(data) => (

@@ -140,5 +140,5 @@ function RemoveTemplate({ name }: { name: string }) {
     mutationFn: () => ok(api.DELETE("/api/templates/{name}", { params: { path: { name } } })),
     onSuccess: () => client.invalidateQueries({ queryKey: ["templates"] }),
   });
-  return <Confirm what={`Remove ${firstLine(name, 40)}`} sure="Tasks created from it stay." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what={`Remove ${firstLine(name, 40)}`} sure="Tasks created from it are kept." act={() => remove.mutate()} error={remove.error} />;
 }

@@ -44,7 +44,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
     <>
       {works && (
         <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>
-          {interrupt.isSuccess ? "Pausing …" : "Interrupt"}
+          {interrupt.isSuccess ? "Interrupting …" : "Interrupt"}
         </Button>
       )}
       {!over && (

@@ -9,6 +9,7 @@ import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import type { Fold } from "../stream/fold";
 import type { Journal } from "../stream/journal";
+import { counted } from "../text/counted";
 import { firstLine, harmless, LONGEST_LINE } from "../text/harmless";
 import { Badge, Button, Code, Empty, Trouble, Waiting } from "../ui/parts";
 import { Added, count, DiffFile } from "./diff-file";
@@ -66,9 +67,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
             {commits.length > 0 && <optgroup label="By commit">{commits.map(option)}</optgroup>}
           </select>
         )}
-        <span className="font-medium">
-          {files.length} {files.length === 1 ? "file" : "files"}
-        </span>
+        <span className="font-medium">{counted(files.length, "file")}</span>
         <Added added={added} removed={removed} />
         {diff.data?.commit && <Code>{`${diff.data.base.slice(0, 8)}..${diff.data.commit.slice(0, 8)}`}</Code>}
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
@@ -101,7 +100,9 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
             {files.slice(0, MOST_FILES).map((file, index) => (
               <DiffFile key={`${range.id} ${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} whole={whole} />
             ))}
-            {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files, which are on the branch</p>}
+            {files.length > MOST_FILES && (
+              <p className="text-dim">{counted(files.length - MOST_FILES, "more file")} not shown; download the patch to see all changes</p>
+            )}
           </div>
         </div>
       )}
@@ -176,7 +177,7 @@ function parsed(text: string): FileData[] {
   const files = parseDiff(text, { nearbySequences: "zip" });
   for (const change of files.flatMap((file) => file.hunks).flatMap((hunk) => hunk.changes)) {
     const line = harmless(change.content);
-    change.content = line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}… (${(line.length - LONGEST_LINE).toLocaleString()} more characters)` : line;
+    change.content = line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}… (${counted(line.length - LONGEST_LINE, "more character")})` : line;
   }
   return files;
 }

@@ -2,6 +2,7 @@
 import type { SchemaTask } from "../api/schema";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { Empty, Meter, Table } from "../ui/parts";
 import { clock, exact, took } from "../ui/time";
 import { useNowAndThen } from "./journal";
@@ -32,8 +33,8 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
         </p>
         <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Budget used" />
         <p className="mt-2 flex flex-wrap gap-x-4 text-dim tabular-nums">
-          <span>{bill.calls.length.toLocaleString()} calls</span>
-          <span>{bill.input.toLocaleString()} tokens in</span>
+          <span>{counted(bill.calls.length, "call")}</span>
+          <span>{counted(bill.input, "token")} in</span>
           <span>{bill.output.toLocaleString()} out</span>
           <span>{bill.cached.toLocaleString()} cached</span>
         </p>

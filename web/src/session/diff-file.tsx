@@ -16,6 +16,7 @@ import {
 } from "react-diff-view";
 import "react-diff-view/style/index.css";
 import "./changes.css";
+import { counted } from "../text/counted";
 import { firstLine, harmless } from "../text/harmless";
 import { familyOf, Scanner } from "../text/syntax";
 import { Badge, Button, Trouble } from "../ui/parts";
@@ -57,9 +58,9 @@ export function DiffFile({ file, sum, split, whole }: { file: FileData; sum: Sum
         (file.isBinary ? (
           <p className="px-3 py-2 text-dim">Binary file</p>
         ) : file.hunks.length === 0 ? (
-          <p className="px-3 py-2 text-dim">No differences</p>
+          <p className="px-3 py-2 text-dim">No changed lines</p>
         ) : (
-          <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
+          <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes in ${path}`}>
             <Lines file={file} path={path} split={split} whole={whole} />
           </div>
         ))}
@@ -151,7 +152,7 @@ function More({ gap, last, busy, show }: { gap: Gap; last: boolean; busy: boolea
   return (
     <div className="flex items-center gap-2 bg-side px-3 font-sans text-xs text-dim">
       <button type="button" disabled={busy} className="py-0.5 hover:text-accent hover:underline" onClick={() => show(down[0] ?? 1, down[1] ?? 1)}>
-        {all ? `Show ${count} unchanged ${count === 1 ? "line" : "lines"}` : `Show ${STEP} more lines`}
+        {all ? `Show ${counted(count, "unchanged line")}` : `Show ${STEP} more lines`}
       </button>
       {!all && count !== null && (
         <button type="button" disabled={busy} className="py-0.5 hover:text-accent hover:underline" onClick={() => show(gap.from, gap.to ?? gap.from)}>

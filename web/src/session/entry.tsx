@@ -1,8 +1,10 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
 import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
+import { leftWords } from "../api/words";
 import type { Body, Call, Entry, Step } from "../stream/entries";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
 import { Prose, Stranger } from "../text/show";
 import { Icon, StatusIcon, words } from "../ui/icons";
@@ -105,12 +107,10 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "raw":
       return (
         <details className="px-0.5 text-dim">
-          <summary>
-            {(entry.lines.length + entry.more).toLocaleString()} {entry.lines.length === 1 ? "line" : "lines"} of other output
-          </summary>
+          <summary>{counted(entry.lines.length + entry.more, "line")} of other output</summary>
           <div className="mt-1 rounded-md border border-line bg-side px-3 py-2">
             <Stranger text={entry.lines.join("\n")} />
-            {entry.more > 0 && <p>and {entry.more} more lines</p>}
+            {entry.more > 0 && <p>and {counted(entry.more, "more line")}</p>}
           </div>
         </details>
       );
@@ -138,6 +138,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     }
     case "end": {
       const { status, error, cost_usd, branch } = entry.outcome;
+      const left = leftWords(entry.outcome, entry.pushed);
       return (
         <div
           className={`my-2 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line px-3.5 py-2.5 ${status === "completed" ? "bg-good-soft" : status === "failed" ? "bg-bad-soft" : "bg-side"}`}
@@ -145,8 +146,14 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
           <StatusIcon status={status} />
           <strong className="font-semibold">{words(status)}</strong>
           {error && <span className="min-w-0 break-words">{firstLine(error, 600)}</span>}
-          {branch && <Code>{branch}</Code>}
+          {status === "completed" && branch && (
+            <span>
+              {entry.pushed && "Delivered to "}
+              <Code>{branch}</Code>
+            </span>
+          )}
           <span className="ml-auto tabular-nums">{money(cost_usd)}</span>
+          {left && <p className="basis-full break-words">{left}</p>}
         </div>
       );
     }
@@ -179,7 +186,7 @@ function PlumbingView({ steps, count }: { steps: Step[]; count: number }) {
       <button
         type="button"
         aria-expanded={open}
-        aria-label={`${count} ${count === 1 ? "step" : "steps"}: ${brief.join(", ")}`}
+        aria-label={`${counted(count, "step")}: ${brief.join(", ")}`}
         onClick={() => setOpen(!open)}
         className="flex w-full items-center gap-1.5 rounded text-left hover:text-text"
       >
@@ -291,7 +298,7 @@ function inputText(input: unknown): string {
 
 export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {
   const good = run.exit_code === 0 && !run.timed_out;
-  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Checked in a clean sandbox" : words(run.purpose);
+  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Tests in a clean sandbox" : words(run.purpose);
   return (
     <details open={open} className="rounded-lg border border-line bg-raised">
       <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">

@@ -4,6 +4,7 @@ import { isOver } from "../api/words";
 import type { Fold } from "../stream/fold";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, harmless } from "../text/harmless";
 import { Stranger } from "../text/show";
 import { words } from "../ui/icons";
@@ -37,7 +38,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
               "None, except models and the task's repository, through the gateway"
             ),
           ],
-          ["Commits as", `${settings.author_name} <${settings.author_email}>`],
+          ["Commit author", `${settings.author_name} <${settings.author_email}>`],
         ]}
       />
       <Section title="Limits">
@@ -87,7 +88,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
                   </time>
                 ),
               },
-              { name: "Ready in", number: true, cell: (row) => (row.warm ? "started warm" : took(row.duration_ms)) },
+              { name: "Ready in", number: true, cell: (row) => (row.warm ? "warm start" : took(row.duration_ms)) },
               { name: "ID", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
             ]}
           />
@@ -168,7 +169,7 @@ function limits({ task }: SchemaSessionDetail, fold: Fold): Limit[] {
     ...(supervision
       ? [
           { name: "Time without activity", bound: took(supervision.stall_ms), now: "–", part: null },
-          { name: "Identical calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
+          { name: "Identical calls with the same result", bound: counted(supervision.max_repeats, "time"), now: "–", part: null },
         ]
       : []),
   ];

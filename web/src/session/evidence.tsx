@@ -15,7 +15,7 @@ import { useNowAndThen } from "./journal";
 import { Facts, Part, Section } from "./part";
 
 const FLAGS: Record<string, string> = {
-  test_command_changed: "Files that the test command uses were changed; the versions at the base were used",
+  test_command_changed: "Files that the test command uses were changed; the versions from the base were used",
   test_helpers_changed: "Helper files of the tests were changed; the changed versions were used",
   tests_changed: "Existing tests were changed",
   tests_deleted: "Tests were deleted",
@@ -105,9 +105,11 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
   if (!evidence && fold.tests.length === 0) {
     return (
       <Empty title={isOver(task.status) ? "No evidence" : "No evidence yet"} icon="approve">
-        {isOver(task.status)
-          ? "Nothing was tested: the task ended before its tests, or no test command was found."
-          : "When the agent finishes, Harvest runs the tests in fresh sandboxes, on the result and on its base. The results appear here."}
+        {task.status === "completed" && task.kind !== "pr_review"
+          ? "The work is not verified: no test command was found."
+          : isOver(task.status)
+            ? "No tests ran: the task ended before them, or no test command was found."
+            : "When the agent finishes, Harvest runs the tests in fresh sandboxes, on the result and on its base. The results appear here."}
       </Empty>
     );
   }
@@ -160,7 +162,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
               <p className="text-dim">
                 {outcome(evidence) === "verified"
                   ? "Nothing: the tests are the same as at the base, and none were skipped."
-                  : "No flag was raised; the verdict above says why the tests do not prove the work."}
+                  : "No flags. The verdict above says why the work is not verified."}
               </p>
             ) : (
               <ul className="flex flex-col gap-1.5">
@@ -183,7 +185,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
         </>
       )}
       <Section title="Test runs and their output">
-        {fold.tests.length === 0 && <p className="text-dim">None in the journal.</p>}
+        {fold.tests.length === 0 && <p className="text-dim">No test runs in the journal.</p>}
         {fold.tests.toReversed().map((run, index) => (
           <div key={run.seq} className="flex flex-col gap-1">
             <p className="text-xs text-dim">

@@ -4,6 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ok } from "../api/client";
 import type { SchemaComment, SchemaSessionDetail } from "../api/schema";
+import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
 import { Button, Code, Dialog, Trouble } from "../ui/parts";
 import { useSaid } from "./comments";
@@ -83,7 +84,7 @@ function Choose({ session, comments, onClose }: { session: SchemaSessionDetail; 
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={chosen.length === 0 || send.isPending}>
-            Send {chosen.length === 1 ? "1 comment" : `${chosen.length} comments`} to the agent
+            Send {counted(chosen.length, "comment")} to the agent
           </Button>
         </div>
       </form>

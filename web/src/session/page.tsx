@@ -5,10 +5,11 @@ import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
-import { isOver, shortRepository } from "../api/words";
+import { isOver, shortRepository, sourceWords } from "../api/words";
 import { TABS, type Tab } from "../router";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Code, Meter, Trouble, Waiting } from "../ui/parts";
@@ -158,13 +159,9 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
 function Count({ journal, of }: { journal: Journal; of: Tab }) {
   useNowAndThen(journal);
   const { fold } = journal;
-  const [count, one, many] = of === "evidence" ? [fold.tests.length, "run", "runs"] : of === "cost" ? [fold.bill.calls.length, "call", "calls"] : [0, "", ""];
+  const [count, noun] = of === "evidence" ? [fold.tests.length, "run"] : of === "cost" ? [fold.bill.calls.length, "call"] : [0, ""];
   // With its unit: a bare number beside "Cost" reads as dollars.
-  return count > 0 ? (
-    <span className="hidden rounded-full bg-hover px-1.5 text-xs font-normal text-dim sm:inline">
-      {count.toLocaleString()} {count === 1 ? one : many}
-    </span>
-  ) : null;
+  return count > 0 ? <span className="hidden rounded-full bg-hover px-1.5 text-xs font-normal text-dim sm:inline">{counted(count, noun)}</span> : null;
 }
 
 function Activity({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
@@ -200,7 +197,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         <Row name="Repository">
           <span title={task.repository}>{shortRepository(task.repository)}</span>
         </Row>
-        <Row name="From">
+        <Row name="Base">
           <Code>{task.base.slice(0, 10)}</Code>
         </Row>
         {task.commit && (
@@ -214,7 +211,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
           <To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">
             {task.requested_by}
           </To>
-          , {task.source}
+          , {sourceWords(task.source)}
         </Row>
         <Row name="Created">
           <time dateTime={task.created_at} title={exact(task.created_at)}>

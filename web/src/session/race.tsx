@@ -6,6 +6,7 @@ import { queries } from "../api/queries";
 import type { SchemaRaceRow, SchemaTask } from "../api/schema";
 import { isOver, verdict } from "../api/words";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, reason } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Trouble, Waiting } from "../ui/parts";
@@ -42,12 +43,12 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Race">
       <div className="flex flex-col gap-3 p-4">
         <p role="status" className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "No winner: no attempt passed its tests."}</span>
+          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "No winner: no result passed its tests."}</span>
           <span className="text-dim">
             {judged_by === "time"
               ? "The first result that passes its tests wins."
               : "Among results that pass their tests, the cheapest wins, then the smallest change."}{" "}
-            Only its work is delivered.
+            Only the winner's work is delivered.
           </span>
         </p>
         <div className="card overflow-x-auto">
@@ -74,7 +75,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                         {firstLine(one.agent, 60)}
                       </Link>
                       {one.task_id === winner && <Badge tone="good">won</Badge>}
-                      {one.task_id === own && <Badge>this one</Badge>}
+                      {one.task_id === own && <Badge>this task</Badge>}
                     </span>
                     <span className="block truncate text-xs text-dim">{one.model ? firstLine(one.model, 80) : "agent default"}</span>
                   </th>
@@ -96,11 +97,11 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                   one.changed_lines == null ? (
                     <span className="text-dim">not known yet</span>
                   ) : (
-                    <Amount text={`${one.changed_lines.toLocaleString()} ${one.changed_lines === 1 ? "line" : "lines"}`} part={one.changed_lines / lines} />
+                    <Amount text={counted(one.changed_lines, "line")} part={one.changed_lines / lines} />
                   )
                 }
               </Line>
-              <Line name="Time" of={runners} winner={winner}>
+              <Line name="Total time" of={runners} winner={winner}>
                 {(one) => <Amount text={took(one.time)} part={one.time / time} />}
               </Line>
               <Line name="Verdict" of={runners} winner={winner}>
@@ -158,8 +159,8 @@ function Line({ name, of, winner, children }: { name: string; of: Runner[]; winn
 function Tests({ of }: { of: Runner }) {
   const tests = of.task ? verdict(of.task) : null;
   if (tests) return <Badge tone={tests.tone}>{tests.text}</Badge>;
-  if (of.passed) return <Badge tone="good">pass</Badge>;
-  return <span className="text-dim">{isOver(of.status) ? "not reached" : "not yet"}</span>;
+  if (of.passed) return <Badge tone="good">passed</Badge>;
+  return <span className="text-dim">{isOver(of.status) ? "not run" : "not run yet"}</span>;
 }
 
 /** A number, and how much that is of the most. */

@@ -8,20 +8,16 @@ import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
-import { changedNothing, hasWork, isOver, keptWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
+import { changedNothing, hasWork, isOver, leftWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
+import { workTime } from "../api/work-time";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine, plainWords, reason } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Dialog, Trouble } from "../ui/parts";
 import { took, useNow } from "../ui/time";
 import { useNowAndThen } from "./journal";
-
-/** Work on a task so far; waiting in the queue or for a person does not count. */
-export function workTime(journal: Journal, over: boolean, now: number): number {
-  const { worked, workSince, lastAt } = journal.fold;
-  return worked + (workSince === null ? 0 : Math.max(0, (over ? (lastAt ?? workSince) : now) - workSince));
-}
 
 export function Summary({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
   useNowAndThen(journal);
@@ -31,7 +27,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
   const now = useNow(over ? 60_000 : 1_000);
   const tests = verdict(task);
   const spent = Math.max(task.cost_usd, fold.bill.total);
-  const time = workTime(journal, over, now);
+  const time = workTime(session.turns, task.status, now);
   const told = task.error ? reason(task.error) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
   return (
     <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
@@ -46,7 +42,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
         ) : (
           fold.changed.size > 0 && (
             <Link to="." search={{ tab: "changes" }} className="text-accent hover:underline">
-              {fold.changed.size} {fold.changed.size === 1 ? "file" : "files"} changed
+              {counted(fold.changed.size, "file")} changed
             </Link>
           )
         )}
@@ -54,7 +50,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           {money(spent)}
         </span>
         {time > 0 && (
-          <span className="text-dim tabular-nums" title="Working time">
+          <span className="text-dim tabular-nums" title="Agent time, excluding the queue, approvals and tests">
             {took(time)}
           </span>
         )}
@@ -93,11 +89,14 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
       </p>
     );
-  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
+  if (task.status === "interrupted") return <p className="text-warn">Interrupted: resume it below, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
+  const { outcome: end, pushed } = journal.shown;
+  // Until the end of the journal is here, nobody knows what the last turn has pushed.
+  const left = end && leftWords(task, pushed !== null && pushed === task.branch);
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {keptWords(task) && <span className="text-dim">{keptWords(task)}</span>}
+      {left && <span className="text-dim">{left}</span>}
       <Link
         to="."
         search={{ tab: "changes" }}
@@ -132,10 +131,10 @@ export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
 
 const WAITS: Record<Exclude<Wait["for"], "tasks">, string> = {
   approval: "Waiting for approval.",
-  turns: "Waiting for the turns before it.",
+  turns: "Waiting for earlier turns.",
   queue: "The queue is paused: an admin can resume it on the queue page.",
   attempt: "Waiting for its next attempt.",
-  cap: "A cap is reached: the task starts when there is a place under it.",
+  cap: "A cap is reached: the task starts when one of its slots is free.",
   workers: "No worker is running: the task starts when one does.",
   worker: "In the queue: it starts when a worker is free.",
 };
@@ -183,7 +182,7 @@ function doubt(task: SchemaTask): string | null {
   if (task.status !== "completed") return `The task ${task.status === "failed" ? "failed" : "was cancelled"}.`;
   if (!task.evidence) return "The work was not tested.";
   const found = outcome(task.evidence);
-  return found === "verified" || found === "unchanged" ? null : "The tests do not prove this work.";
+  return found === "verified" || found === "unchanged" ? null : "The work is not verified.";
 }
 
 function Merge({ task, onClose }: { task: SchemaTask; onClose: () => void }) {

@@ -3,6 +3,7 @@ import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { LANES, type Lane, type Span } from "../stream/sums";
+import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
 import { Empty, Table } from "../ui/parts";
 import { clock, exact, took, useNow } from "../ui/time";
@@ -80,7 +81,7 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
             },
           ]}
         />
-        <p className="text-dim">Lanes overlap: tools run while the agent does, and base and result are tested at the same time.</p>
+        <p className="text-dim">Lanes overlap: tools run while the agent runs, and the base and the result are tested at the same time.</p>
       </Section>
     </Part>
   );
@@ -94,7 +95,7 @@ function Bars({ lane, count, time, spans, from, to }: { lane: Lane; count: numbe
       preserveAspectRatio="none"
       className="h-6 w-full rounded bg-side"
       role="img"
-      aria-label={`${lane}: ${count} times, ${took(time)}`}
+      aria-label={`${lane}: ${counted(count, "time")}, ${took(time)}`}
     >
       {spans.map((span, index) => (
         <rect

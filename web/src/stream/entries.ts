@@ -40,7 +40,8 @@ export type Entry = Common &
     | { kind: "raw"; lines: string[]; size: number; more: number }
     | { kind: "plan"; text: string; decision: string | null; reviews: { agent: string; text: string }[] }
     | { kind: "delivery"; delivery: Body<"delivery.proposed">; decision: string | null }
-    | { kind: "end"; outcome: SchemaOutcome }
+    /** `pushed`: whether this turn put its work on the branch of the outcome. */
+    | { kind: "end"; outcome: SchemaOutcome; pushed: boolean }
     | { kind: "away"; was: "message" | "call" | "raw"; needs: number[]; title: string }
   );
 

@@ -1,10 +1,29 @@
 // Events become what a person reads: pieces of a message grow into it, a result joins its call, runs of the same kind become
 // one entry. Each event is looked at once, and what it costs does not depend on how many came before.
 import type { SchemaEvent, SchemaOutcome, SchemaTestRun } from "../api/schema";
+import { counted } from "../text/counted";
 import { away, weigh, type Body, type Call, type Common, type Entry, type Of, type Tone } from "./entries";
 import { Bill, money, Times, type Span } from "./sums";
 
 const MOST_RAW = 200;
+
+const SANDBOXES: Record<string, string> = {
+  execute: "Agent sandbox",
+  baseline: "Baseline sandbox",
+  verify: "Verify sandbox",
+  prepare: "Build sandbox",
+  warm: "Warm sandbox",
+  mcp: "MCP sandbox",
+  opinion: "Review sandbox",
+} satisfies Record<Body<"sandbox.ready">["purpose"], string>;
+
+const REMEDIES: Record<string, string> = {
+  retried: "retried",
+  failed_over: "switched to the next credential",
+  fell_back: "switched to another model",
+  rested: "the credential is paused for a while",
+  gave_up: "gave up",
+} satisfies Record<Body<"model.trouble">["remedy"], string>;
 /** Characters of entries that are kept in memory, and entries at the end that always are. */
 export const MOST_WEIGHT = 24_000_000;
 const KEPT = 2_000;
@@ -51,11 +70,8 @@ export class Fold {
   /** Files that were changed, by the last thing that happened to each. */
   readonly changed = new Map<string, string>();
   pullRequest: Body<"pull_request.delivered"> | null = null;
-  /** The branch that left. */
-  delivered: string | null = null;
-  /** Milliseconds of work that has ended; waiting in the queue or for a person is no work. */
-  worked = 0;
-  workSince: number | null = null;
+  /** The branch that the last turn pushed; a plan has one of its own. */
+  pushed: string | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
@@ -85,13 +101,14 @@ export class Fold {
         this.base = this.tip = event.data.base;
         break;
       case "turn.started":
-        this.work(at);
         this.outcome = null;
         this.retried = false;
         this.waiting.delete(event.data.turn_id);
         this.stateChanges += 1;
-        if (this.turns.at(-1)?.number !== event.data.number)
+        if (this.turns.at(-1)?.number !== event.data.number) {
           this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
+          this.pushed = null;
+        }
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
         break;
       case "turn.queued":
@@ -99,26 +116,24 @@ export class Fold {
         this.stateChanges += 1;
         this.note(
           common,
-          event.data.delivers ? `${event.data.author} asked for the pull request` : `${event.data.author} sent a follow-up: ${event.data.prompt}`,
+          event.data.delivers ? `${event.data.author} requested a pull request` : `${event.data.author} sent a follow-up: ${event.data.prompt}`,
         );
         break;
       case "plan.proposed":
         this.stateChanges += 1;
-        this.rest(at);
-        this.person = this.times.begin("Person", "decides on the plan", at);
+        this.person = this.times.begin("Person", "Plan approval", at);
         this.plan(common, event.data.text);
         break;
       case "plan.reviewed":
         this.stateChanges += 1;
         if (this.waits?.kind === "plan") this.replace((this.waits = { ...this.waits, reviews: [...this.waits.reviews, event.data] }));
-        else this.note(common, `${event.data.agent} on the plan: ${event.data.text}`);
+        else this.note(common, `${event.data.agent} reviewed the plan: ${event.data.text}`);
         break;
       case "delivery.proposed":
         this.stateChanges += 1;
         this.workChanges += 1;
-        this.rest(at);
         this.waits = { ...common, kind: "delivery", delivery: event.data, decision: null };
-        this.person = this.times.begin("Person", "decides on the delivery", at);
+        this.person = this.times.begin("Person", "Delivery approval", at);
         this.push(this.waits);
         break;
       case "mcp.called": {
@@ -135,7 +150,7 @@ export class Fold {
       case "plan.decided": {
         this.stateChanges += 1;
         const { approved, author, comment, plan } = event.data;
-        const decision = `${approved ? "Approved" : "Rejected"} by ${author}${plan ? ", changed" : ""}${comment ? `: ${comment}` : ""}`;
+        const decision = `${approved ? "Approved" : "Rejected"} by ${author}${plan ? ", with edits" : ""}${comment ? `: ${comment}` : ""}`;
         if (this.waits?.kind === "plan") this.replace({ ...this.waits, text: plan ?? this.waits.text, decision });
         else if (this.waits) this.replace({ ...this.waits, decision });
         if (this.person) this.times.end(this.person, at, !approved);
@@ -148,9 +163,8 @@ export class Fold {
         this.growing = null;
         this.stateChanges += 1;
         this.workChanges += 1;
-        this.rest(at);
         this.interruption = { at: event.at, author, reason: reason ?? null };
-        this.person = this.times.begin("Person", "interrupted it", at);
+        this.person = this.times.begin("Person", "Interruption", at);
         this.note(common, `Interrupted by ${author}${reason ? `: ${reason}` : ""}`, "warn");
         break;
       }
@@ -159,14 +173,14 @@ export class Fold {
         this.stateChanges += 1;
         this.interruption = null;
         if (this.person) this.times.end(this.person, at, false);
-        this.note(common, `${author} resumed it${prompt ? `: ${prompt}` : ""}`);
+        this.note(common, `Resumed by ${author}${prompt ? `: ${prompt}` : ""}`);
         break;
       }
       case "race.placed":
         this.stateChanges += 1;
         this.note(
           common,
-          `Passed with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}; waiting for the other entrants`,
+          `Passed its tests: ${counted(event.data.changed_lines, "changed line")}, ${money(event.data.cost_usd)}. Waiting for the other entrants`,
           "good",
         );
         break;
@@ -179,7 +193,7 @@ export class Fold {
         this.note(common, "Won the race", "good", event.data.race);
         break;
       case "agent.reattached":
-        this.step(common, "The server is back; the agent kept working in the meantime");
+        this.step(common, "The worker was replaced; the agent kept running");
         break;
       // What an agent needs to go on with a conversation; there is nothing to see.
       case "conversation.kept":
@@ -233,8 +247,7 @@ export class Fold {
         const { duration_ms, purpose, provider, workspace, warm } = event.data;
         this.sandboxes.push({ ...event.data, at: event.at });
         this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
-        this.work(at);
-        this.step(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "started warm" : `created in ${duration_ms} ms`}`);
+        this.step(common, `${SANDBOXES[purpose] ?? "Sandbox"} ready: ${provider}, ${workspace}, ${warm ? "warm start" : `created in ${duration_ms} ms`}`);
         break;
       }
       case "agent.started": {
@@ -242,13 +255,14 @@ export class Fold {
         const { agent, model } = event.data;
         if (this.agent) this.times.end(this.agent, at, false);
         this.agent = this.times.begin("Agent", agent, at);
-        this.work(at);
         this.step(common, `${agent} started${model ? ` with ${model}` : ""}`);
         break;
       }
       case "agent.finished": {
         const { exit_code, reason } = event.data;
         this.growing = null;
+        // Its run has an end now, which counts in the time of the task.
+        this.stateChanges += 1;
         if (this.agent) this.times.end(this.agent, at, Boolean(reason));
         this.agent = null;
         for (const { entry, span } of this.calls.values()) {
@@ -257,8 +271,8 @@ export class Fold {
         }
         this.calls.clear();
         const asked = reason === "interrupted" || reason === "cancelled";
-        const how = exit_code == null ? "" : ` with exit code ${exit_code}`;
-        const text = `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`;
+        const how = exit_code == null ? "Agent stopped" : `Agent exited with code ${exit_code}`;
+        const text = `${how}${reason ? `: ${reason.replaceAll("_", " ")}` : ""}`;
         if (reason && !asked) this.note(common, text, "bad");
         else this.step(common, text);
         break;
@@ -296,29 +310,37 @@ export class Fold {
         this.workChanges += 1;
         break;
       case "branch.delivered":
-        this.delivered = event.data.branch;
-        this.note(common, "Delivered to", "good", event.data.branch);
+        // Failed work is pushed as well: only the end of the task says whether it was delivered.
+        this.pushed = event.data.branch;
+        this.step(common, "Branch updated", event.data.branch);
         break;
       case "base.moved": {
         const { conflicts, to } = event.data;
-        if (conflicts.length === 0) this.note(common, "The target branch has moved on; the work was rebased onto it", "plain", to.slice(0, 10));
-        else this.note(common, "The target branch has moved on, and the work conflicts with it:", "warn", conflicts.join(" "));
+        if (conflicts.length === 0) this.note(common, "The target branch moved; the work was rebased onto it", "plain", to.slice(0, 10));
+        else this.note(common, "The target branch moved, and the work conflicts with it in", "warn", conflicts.join(" "));
         break;
       }
       case "pull_request.delivered":
         this.pullRequest = event.data;
-        this.note(common, `${event.data.draft ? "Draft pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
+        this.note(
+          common,
+          `${event.data.draft ? "Draft pull" : "Pull"} request ${event.data.number} opened`,
+          event.data.draft ? "plain" : "good",
+          event.data.url,
+        );
         break;
       case "budget.reached": {
         const { percent, spent_usd, limit_usd, account } = event.data;
-        const of = `${money(spent_usd)} of ${money(limit_usd)}`;
-        this.note(common, `${percent}% of the budget is spent: ${of}, ${account.split(":", 1)[0]}`, "warn");
+        // A task has one budget; people and projects have one for each day.
+        const [kind = "", name] = account.split(":", 2);
+        const of = kind === "task" ? "task budget" : `daily budget of ${kind} ${name}`;
+        this.note(common, `${percent}% of the ${of} is spent: ${money(spent_usd)} of ${money(limit_usd)}`, "warn");
         break;
       }
       case "model.trouble": {
         const { provider, model, problem, remedy, count } = event.data;
-        const times = count > 1 ? `, ${count} times` : "";
-        this.note(common, `${provider} had a problem with ${model} (${problem}); ${remedy.replace("_", " ")}${times}`, "warn");
+        const times = count > 1 ? ` (${count.toLocaleString()} times)` : "";
+        this.note(common, `${model} at ${provider} failed (${problem}): ${REMEDIES[remedy] ?? remedy}${times}`, "warn");
         break;
       }
       case "egress": {
@@ -342,27 +364,24 @@ export class Fold {
         break;
       }
       case "task.retried":
-        this.rest(at);
         this.stateChanges += 1;
         // A person who asks for it does not wait.
         this.retried = event.data.delay_ms === 0;
         this.note(
           common,
-          this.retried ? `Trying again: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`,
+          this.retried ? `Retrying after: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s after: ${event.data.error}`,
           "warn",
         );
         break;
       case "turn.finished":
-        this.rest(at);
         this.growing = null;
         this.stateChanges += 1;
         if (this.waiting.delete(event.data.turn_id)) {
           this.withdrawn = true;
-          this.note(common, "The follow-up was cancelled before it began", "warn");
+          this.note(common, "The follow-up was cancelled before it started", "warn");
         }
         break;
       case "task.finished": {
-        this.rest(at);
         this.outcome = event.data;
         this.stateChanges += 1;
         this.workChanges += 1;
@@ -371,11 +390,11 @@ export class Fold {
         if (turn) turn.to = this.tip;
         if (this.retried) {
           this.withdrawn = true;
-          this.note(common, "The retry was cancelled before it began", "warn");
+          this.note(common, "The retry was cancelled before it started", "warn");
         }
         this.retried = false;
         // The former result holds again; its end is in the timeline already.
-        if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data });
+        if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data, pushed: this.pushed !== null && this.pushed === event.data.branch });
         this.withdrawn = false;
         break;
       }
@@ -402,15 +421,6 @@ export class Fold {
   /** A server that is newer than this page says things that it has no picture for; they are shown as they came. */
   private unknown(common: Common, event: { type?: string; data?: unknown }) {
     this.note(common, event.type ?? "event", "plain", JSON.stringify(event.data ?? null));
-  }
-
-  private work(at: number) {
-    this.workSince ??= at;
-  }
-
-  private rest(at: number) {
-    if (this.workSince !== null) this.worked += at - this.workSince;
-    this.workSince = null;
   }
 
   /** The agent's last message is the plan itself: it is shown once, where it was said. */

@@ -44,7 +44,7 @@ const parts: Parts = {
 export async function readPage(session: string, after: number, limit: number): Promise<JournalEvent[]> {
   const path = `/api/sessions/${encodeURIComponent(session)}/events?after=${after}&limit=${limit}`;
   const answer = await fetch(path, { headers: { "X-Harvest-CSRF": proof() ?? "" } });
-  if (!answer.ok) throw new Error(`the journal cannot be read: ${answer.status}`);
+  if (!answer.ok) throw new Error(`The journal could not be read: the server answered ${answer.status}`);
   return ((await answer.json()) as { items: JournalEvent[] }).items;
 }
 

@@ -1,6 +1,7 @@
 // Text of agents and tools on the screen: never markup, never longer than a person reads at once.
 import { memo, useMemo, useState, type ReactNode } from "react";
 import { Button } from "../ui/parts";
+import { counted } from "./counted";
 import { clamp, harmless, LONGEST_LINE, MOST_LINES } from "./harmless";
 
 const ALL_LINES = 20_000;
@@ -22,12 +23,12 @@ export const Stranger = memo(function Stranger({ text, lines = MOST_LINES }: { t
 
 function Rest({ shown, all, setAll }: { shown: ReturnType<typeof clamp>; all: boolean; setAll: (all: boolean) => void }) {
   if (shown.hiddenCharacters === 0) return null;
-  const what = shown.hiddenLines > 0 ? `${shown.hiddenLines.toLocaleString()} more lines` : `${shown.hiddenCharacters.toLocaleString()} more characters`;
+  const what = shown.hiddenLines > 0 ? counted(shown.hiddenLines, "more line") : counted(shown.hiddenCharacters, "more character");
   return all ? (
     <p className="mt-1 text-xs text-dim">{what} not shown</p>
   ) : (
     <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
-      {what}
+      Show {what}
     </Button>
   );
 }
