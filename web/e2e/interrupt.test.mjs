@@ -79,7 +79,7 @@ test("with the keyboard: interrupted by the palette, resumed without a word, int
   await page.getByText("Resumed by ada").waitFor();
   await status(page, "running").waitFor();
   await interrupt(page, "once more");
-  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
   await status(page, "cancelled").waitFor();
   await page.getByRole("button", { name: "Retry" }).waitFor();
   assert.deepEqual(faults, []);

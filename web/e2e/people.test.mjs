@@ -136,13 +136,13 @@ test("stopped by its button, tried again by another; with the keyboard alone", l
   await page.keyboard.type(world.repo);
   await page.keyboard.press("Control+Enter");
   await page.getByText("Step 1 of thirty.").waitFor();
-  await page.getByRole("button", { name: "Stop" }).focus();
+  await page.getByRole("button", { name: "Stop", exact: true }).focus();
   await page.keyboard.press("Enter");
   await status(page, "cancelled").waitFor();
   await page.getByRole("button", { name: "Retry" }).focus();
   await page.keyboard.press("Enter");
   await status(page, "running").waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
   await status(page, "cancelled").waitFor();
   await page.keyboard.press("Control+k");
   await page.locator("input[role=combobox]:focus").waitFor();
