@@ -339,7 +339,7 @@ fn a_key_in_the_definition_of_an_mcp_server_is_refused_and_kept_nowhere() {
     let mut refused = |args: &[&str], field: &str| {
         let ran = world.harvest(args).finish();
         assert_eq!(ran.exit, Some(2), "{args:?}: {ran:?}");
-        assert!(ran.stderr.contains(&format!("`{field}` holds a key")), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("`{field}` contains a key")), "{args:?}: {ran:?}");
         exits.push(("command", format!("{ran:?}")));
     };
     for key in all() {

@@ -304,7 +304,7 @@ fn a_conversation_that_is_too_large_is_not_kept_and_keeps_nothing_else_from_comi
     assert_eq!(ran.of_type("conversation.kept"), Vec::<Value>::new());
     let warning = ran.of_type("warning");
     assert!(
-        warning.iter().any(|warning| warning["message"].as_str().unwrap().contains("larger than 64 MB")),
+        warning.iter().any(|warning| warning["message"].as_str().unwrap().contains("larger than 64 MiB")),
         "{warning:#?}"
     );
 }
