@@ -342,11 +342,12 @@ export async function walk(page) {
   const seen = new Map();
   for (;;) {
     await page.waitForTimeout(50);
-    const found = await page
-      .locator("[data-seq]")
-      .evaluateAll((all) =>
-        all.map((one) => ({ at: Number(one.getAttribute("aria-posinset")), seq: Number(one.dataset.seq), kind: one.dataset.kind, text: one.innerText })),
-      );
+    const found = await page.locator("[data-seq]").evaluateAll((all) =>
+      // One that was taken off the screen meanwhile has lost its lines; it is drawn again.
+      all
+        .filter((one) => one.isConnected)
+        .map((one) => ({ at: Number(one.getAttribute("aria-posinset")), seq: Number(one.dataset.seq), kind: one.dataset.kind, text: one.innerText })),
+    );
     for (const entry of found) seen.set(entry.at, entry);
     const end = await feed.evaluate((element) => {
       const last = element.scrollTop + element.clientHeight >= element.scrollHeight - 2;
