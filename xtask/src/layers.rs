@@ -24,17 +24,21 @@ const SQL: &[&str] = &["postgres", "rusqlite", "sqlx", "tokio-postgres", "tokio-
 /// A library that only the tests of a crate may use, although the crate never may.
 struct TestException {
     name: &'static str,
-    library: &'static str,
+    dependency: &'static str,
     because: &'static str,
 }
 
 const TEST_EXCEPTIONS: &[TestException] = &[
     TestException {
         name: "harvest",
-        library: "rusqlite",
+        dependency: "rusqlite",
         because: "the end-to-end tests read, and damage, the database behind the back of the program",
     },
-    TestException { name: "harvest", library: "ureq", because: "the end-to-end tests are clients of the served API" },
+    TestException {
+        name: "harvest",
+        dependency: "ureq",
+        because: "the end-to-end tests are clients of the served API",
+    },
 ];
 
 /// From the bottom up.
@@ -211,8 +215,8 @@ impl Layer {
 }
 
 impl TestException {
-    fn is_for(&self, name: &str, library: &str) -> bool {
-        self.name == name && self.library == library
+    fn is_for(&self, name: &str, dependency: &str) -> bool {
+        self.name == name && self.dependency == dependency
     }
 }
 
@@ -243,11 +247,11 @@ pub fn faults(packages: &[Package]) -> Vec<String> {
             }
         }
     }
-    for TestException { name, library, because } in TEST_EXCEPTIONS {
+    for TestException { name, dependency, because } in TEST_EXCEPTIONS {
         let is_used =
-            packages.iter().any(|package| package.name == *name && package.dev_dependencies.contains(*library));
+            packages.iter().any(|package| package.name == *name && package.dev_dependencies.contains(*dependency));
         if !is_used {
-            faults.push(format!("the tests of {name} do not use {library} any more ({because}): take it out of the exceptions in xtask/src/layers.rs"));
+            faults.push(format!("the tests of {name} do not use {dependency} any more ({because}): take it out of the exceptions in xtask/src/layers.rs"));
         }
     }
     faults.extend(
@@ -321,8 +325,8 @@ mod tests {
         let expected = "the tests of harvest-core must not depend on rusqlite: it is the nouns";
         assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
         for exception in TEST_EXCEPTIONS {
-            let found = with(exception.name, |package| _ = package.dev_dependencies.remove(exception.library));
-            let expected = format!("the tests of {} do not use {} any more", exception.name, exception.library);
+            let found = with(exception.name, |package| _ = package.dev_dependencies.remove(exception.dependency));
+            let expected = format!("the tests of {} do not use {} any more", exception.name, exception.dependency);
             assert!(found.iter().any(|fault| fault.starts_with(&expected)), "{found:?}");
             assert!(!exception.because.is_empty());
         }
