@@ -11,6 +11,7 @@ mod project;
 mod queue;
 mod quota;
 mod race;
+mod rate;
 mod repository;
 mod schedule;
 mod session;
@@ -44,6 +45,8 @@ pub use queue::{
 };
 pub use quota::{Admission, Asker, Forgotten, Limit, QuotaExceeded, Quotas, day_of};
 pub use race::Races;
+pub(crate) use rate::Bucket;
+pub use rate::{Draw, Drawn, Rates};
 pub use repository::Repository;
 pub use schedule::{MissedRuns, OwnerRight, Schedule, ScheduleOwner, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
@@ -53,7 +56,7 @@ pub use task::{IdempotencyKey, ListedPage, NewTask, NewTurn, Order, Submitted, T
 
 #[async_trait]
 pub trait Store:
-    Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Send + Sync + std::fmt::Debug
+    Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Rates + Send + Sync + std::fmt::Debug
 {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. Refused when a quota leaves no room for all of them. With an idempotency key that is known already the task of that key is returned, or the

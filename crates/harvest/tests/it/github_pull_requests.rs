@@ -67,6 +67,32 @@ fn work_that_failed_becomes_a_draft_when_a_person_asks_and_no_agent_runs_again()
 }
 
 #[test]
+fn a_pull_request_and_a_fork_that_a_person_asks_for_are_held_to_their_quota() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let (server, id) = failed(&world, &hub, "[quota]\nuser_sessions = 1\n", "echo 'exit 1' >> src/one.sh");
+    let grace = server.with(&world.token(&["--user", "grace"]));
+    let session = grace.get(&format!("/api/tasks/{id}")).ok()["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let at = grace.get(&format!("/api/sessions/{session}")).ok()["last_seq"].clone();
+    let doors = [
+        (format!("/api/tasks/{id}/pull-request"), json!({})),
+        (format!("/api/sessions/{session}/fork"), json!({ "at": at, "prompt": "Another way" })),
+    ];
+    world.json(&["queue", "pause"]);
+    let only = grace.post("/api/tasks", &world.ask("Mend it")).ok();
+    for (path, body) in &doors {
+        grace.post(path, body).problem(429, "HV-0617");
+    }
+    assert_eq!(world.tasks().len(), 2, "nothing is left of what was refused");
+    for (path, body) in &doors {
+        let under_way = world.tasks().into_iter().find(|task| task["status"] == "pending").unwrap_or(only.clone());
+        grace.post(&format!("/api/tasks/{}/cancel", under_way["id"].as_str().unwrap()), &json!({})).ok();
+        let answer = grace.post(path, body);
+        assert!(answer.status < 300, "{path}: {answer:?}");
+    }
+}
+
+#[test]
 fn the_hooks_of_a_delivery_hold_for_a_pull_request_that_a_person_asks_for() {
     let world = World::new();
     let hub = Hub::new(&world);

@@ -5,16 +5,20 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
+use crate::cluster::{self, Cluster};
 use crate::fake_github::{CLIENT_ID, CLIENT_SECRET, FakeGithub, form};
 use crate::serve_access::with_projects;
-use crate::serve_limits::{database, eventually};
+use crate::serve_limits::{database, eventually, streams};
 use crate::served::{Answer, Client, Server};
 use crate::support::{PATIENCE, World};
 
 const FRUIT: &str = "/user/memberships/orgs/fruit";
 
 fn world(github: &FakeGithub, more: &str) -> World {
-    let world = World::new();
+    signing_in(World::new(), github, more)
+}
+
+fn signing_in(world: World, github: &FakeGithub, more: &str) -> World {
     with_projects(&world);
     let file = world.home().join(".config/harvest/harvest.toml");
     let mut text = std::fs::read_to_string(&file).unwrap();
@@ -184,6 +188,40 @@ fn a_member_makes_tokens_of_their_own_that_never_may_more_than_they_may() {
     assert_eq!(program.get("/api/me").status, 200);
     assert_eq!(own.delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).status, 204);
     program.get("/api/me").problem(401, "HV-0601");
+}
+
+#[test]
+fn streams_end_within_a_second_of_a_demotion_on_every_server() {
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = signing_in(World::new().on_database(cluster.url("postgres")), &github, "organizations = ['fruit']");
+    let first = world.serve(&["--agents", "0"]);
+    let all = ["serve", "--listen", "127.0.0.1:0", "--json", "--agents", "0"];
+    let second = world.harvest_at(&world.path().join("elsewhere"), &all);
+    let key = world.data().join("master.key");
+    let second = Server::started(second.env("HARVEST_MASTER_KEY_FILE", key.to_str().unwrap()).start());
+    let admin = first.with(&world.token(&["--role", "admin"]));
+    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
+    let session = task["sessions"][0]["id"].as_str().unwrap();
+    let member = format!("/api/projects/shop/members/ada@{}", github.url.strip_prefix("http://").unwrap());
+    let set = |role: &str| admin.send(Method::PUT, &member, Some(&json!({ "role": role }))).ok();
+    let mut browser = Browser::new(&first);
+    browser.sign_in(&github);
+    set("member");
+    let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
+    let token = made["token"].as_str().unwrap();
+    let ends = [&first, &second].map(|server| streams(server, token, session));
+    set("viewer");
+    for (end, server) in ends.into_iter().zip(["the same server", "another server"]) {
+        end(server);
+    }
+    // As a viewer they see it again, and go on seeing it when they may more.
+    let mut stream = second.with(token).stream(&format!("/api/sessions/{session}/events"));
+    stream.until("task.created");
+    set("member");
+    admin.post(&format!("/api/tasks/{}/cancel", task["id"].as_str().unwrap()), &json!({})).ok();
+    stream.until("task.finished");
 }
 
 #[test]

@@ -92,6 +92,7 @@ fn every_door_is_held_to_the_quota() {
         assert_eq!(answer.status, 429, "{path}: {answer:?}");
         answer.problem(429, "HV-0617");
     }
+    server.with(&world.token(&["--role", "admin"])).post("/api/demo", &json!({})).problem(429, "HV-0617");
     let beads = world.path().join("beads.jsonl");
     std::fs::write(&beads, "{\"id\":\"b-1\",\"title\":\"Mend it\",\"status\":\"open\"}\n").unwrap();
     for command in [
@@ -266,15 +267,15 @@ fn a_backup_names_the_links_that_it_leaves_out() {
     assert!(manifest.contains("\"left_out\"") && !manifest.contains("root:x:0"));
 }
 
-/// How long a stream goes on from here.
+/// How long a stream goes on from here; heartbeats come in as long as it does.
 fn until_the_end(mut stream: Stream) -> Duration {
     let begun = Instant::now();
-    while stream.next().is_some() {}
+    while stream.next().is_some() && begun.elapsed() < PATIENCE {}
     begun.elapsed()
 }
 
 /// Opens every kind of stream with a token, and returns a check that all of them end at once.
-fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str) + use<> {
+pub fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str) + use<> {
     let client = server.with(token);
     let journal = format!("/api/sessions/{session}/events");
     let mut events = client.stream(&journal);
@@ -288,7 +289,8 @@ fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str) + u
         std::thread::spawn(move || until_the_end(all)),
         std::thread::spawn(move || {
             let begun = Instant::now();
-            while !matches!(socket.read(), Ok(tungstenite::Message::Close(_)) | Err(_)) {}
+            let is_over = |read| matches!(read, Ok(tungstenite::Message::Close(_)) | Err(_));
+            while !is_over(socket.read()) && begun.elapsed() < PATIENCE {}
             begun.elapsed()
         }),
     ];
@@ -536,6 +538,32 @@ fn behind_a_trusted_proxy_one_client_does_not_use_up_the_rate_of_another() {
     assert!(other < 120, "{other}");
     let ran = world.harvest(&["serve", "--trusted-proxy", "proxy.example.com"]).finish();
     assert!(ran.exit == Some(2) && ran.stderr.contains("a network like 10.0.0.0/8"), "{ran:?}");
+}
+
+#[test]
+fn servers_on_one_database_share_the_rate_of_writes_and_what_is_refused_counts() {
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
+    let world = World::new().on_database(cluster.url("postgres"));
+    settings(&world, "[rate]\nwrites = 2\n");
+    let serve = |data: &str| {
+        let all = ["serve", "--listen", "127.0.0.1:0", "--json", "--agents", "0"];
+        Server::started(world.harvest_at(&world.path().join(data), &all).start())
+    };
+    let (first, second) = (serve("first"), serve("second"));
+    let [ada, eve] = ["ada", "eve"].map(|user| world.token(&["--user", user, "--role", "viewer"]));
+    let write = |server: &Server, token: &str| server.with(token).post("/api/tasks", &world.ask("Mend it"));
+    for server in [&first, &second] {
+        write(server, &ada).problem(403, "HV-0602");
+    }
+    for server in [&first, &second] {
+        let refused = write(server, &ada);
+        let problem = refused.problem(429, "HV-0607");
+        assert!(text(&problem, "detail").starts_with("this token: more than 2 writes in a minute"), "{problem}");
+        let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=30).contains(&wait), "{wait}");
+    }
+    write(&second, &eve).problem(403, "HV-0602");
+    first.with(&ada).get("/api/me").ok();
 }
 
 #[test]

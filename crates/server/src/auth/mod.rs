@@ -41,10 +41,11 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resu
     let principal = authenticate(&app, &parts).await?;
     let mut request = Request::from_parts(parts, body);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let teams = app.engine.tenancy().identity(&principal.user, "").teams;
+    // What is refused takes of the rate as well.
+    let standing = app.pace.take(app.store.as_ref(), &principal, &teams, request.method(), app.clock.now()).await?;
     let needs = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
     let principal = principal.needing(needs);
-    let teams = app.engine.tenancy().identity(&principal.user, "").teams;
-    let standing = app.pace.take(&principal, &teams, request.method())?;
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
     standing.describe(response.headers_mut());

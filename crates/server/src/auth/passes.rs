@@ -13,7 +13,7 @@ use harvest_core::{Timestamp, TokenId};
 use harvest_store::{AccessToken, TokenKind};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Principal, Way};
+use super::Principal;
 use crate::state::App;
 
 /// However often the queue changes, tokens are not read more often than this.
@@ -37,8 +37,8 @@ struct Shared {
 /// One open stream.
 #[derive(Debug)]
 struct Holder {
-    token: TokenId,
-    way: Way,
+    /// As they were when it was opened.
+    principal: Principal,
     shows: Shows,
     end: oneshot::Sender<()>,
 }
@@ -47,8 +47,8 @@ struct Holder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shows {
     Repository(String),
-    /// Of all repositories, those that the reader could see when it was opened; `None`: all.
-    Everything(Option<Vec<String>>),
+    /// Everything that the reader could see when it was opened.
+    Everything,
 }
 
 /// The right of one stream to go on.
@@ -63,7 +63,7 @@ impl Passes {
     pub fn open(&self, principal: &Principal, shows: Shows) -> Pass {
         let (end, ended) = oneshot::channel();
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let holder = Holder { token: principal.token.clone(), way: principal.way, shows, end };
+        let holder = Holder { principal: principal.clone(), shows, end };
         self.lock().insert(number, holder);
         // The token may have been revoked since it was looked at.
         self.0.opened.notify_one();
@@ -110,7 +110,7 @@ pub async fn watch(app: App) {
 
 /// Ends what has to, and says when to look again.
 async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
-    let mut ids: Vec<TokenId> = app.passes.lock().values().map(|holder| holder.token.clone()).collect();
+    let mut ids: Vec<TokenId> = app.passes.lock().values().map(|holder| holder.principal.token.clone()).collect();
     if ids.is_empty() {
         return Ok(LONGEST);
     }
@@ -134,7 +134,8 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
         .iter()
         .filter(|(_, holder)| {
             // One that was opened meanwhile has its turn in a moment.
-            ids.binary_search(&holder.token).is_ok() && !may_go_on(app, known.get(&holder.token).copied(), holder, now)
+            let id = &holder.principal.token;
+            ids.binary_search(id).is_ok() && !may_go_on(app, known.get(id).copied(), holder, now)
         })
         .map(|(number, _)| *number)
         .collect();
@@ -153,10 +154,13 @@ fn may_go_on(app: &App, token: Option<&AccessToken>, holder: &Holder, now: Times
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
         return false;
     }
-    let principal = Principal::new(app, token, holder.way, None);
+    let before = &holder.principal;
+    let principal = Principal::new(app, token, before.way, None);
     match &holder.shows {
-        Shows::Repository(repository) => principal.sees_repository(repository),
-        // Whoever may see more or less than before opens it anew.
-        Shows::Everything(before) => principal.repositories() == *before,
+        Shows::Repository(repository) => {
+            principal.sees_repository(repository) && principal.role_for(repository) >= before.role_for(repository)
+        }
+        // Whoever may see other repositories than before opens it anew.
+        Shows::Everything => principal.repositories() == before.repositories() && principal.may_as_much_as(before),
     }
 }

@@ -167,6 +167,12 @@ impl Principal {
         self.everywhere.max(self.repositories.get(repository).copied())
     }
 
+    /// Whether they have no lower role anywhere than someone has, or they themselves had before.
+    pub fn may_as_much_as(&self, other: &Self) -> bool {
+        self.everywhere >= other.everywhere
+            && other.projects.iter().all(|(name, role)| self.role_in(name) >= Some(*role))
+    }
+
     /// For what belongs to no project.
     pub fn sees_everything(&self) -> bool {
         self.everywhere.is_some()

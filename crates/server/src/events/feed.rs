@@ -190,7 +190,7 @@ fn is_shown(body: &EventBody) -> bool {
 )]
 pub async fn all(State(app): State<App>, Extension(principal): Extension<Principal>) -> Response {
     let entered = app.metrics.streams.clone().entered();
-    let pass = app.passes.open(&principal, Shows::Everything(principal.repositories()));
+    let pass = app.passes.open(&principal, Shows::Everything);
     let state = (app.feed.subscribe(), principal, app, (entered, pass), false);
     let bytes = stream::unfold(state, |(mut told, principal, app, (entered, mut pass), greeted)| async move {
         let bytes = match greeted {

@@ -22,6 +22,7 @@ mod prompt;
 mod queue;
 mod quota;
 mod race;
+mod rate;
 mod read;
 mod repository;
 mod settings;

@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0028_quotas_of_turns.sql"),
     include_str!("migrations/0029_ends_of_turns.sql"),
     include_str!("migrations/0030_author_of_checks.sql"),
+    include_str!("migrations/0031_rates.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

@@ -12,6 +12,7 @@ mod neighbour;
 mod project;
 mod quota;
 mod race;
+mod rate;
 mod read;
 mod stats;
 mod wake;

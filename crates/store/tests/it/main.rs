@@ -32,6 +32,7 @@ mod prompts;
 mod property;
 mod quotas;
 mod races;
+mod rates;
 mod records;
 mod requests;
 mod support;
