@@ -10,7 +10,7 @@ use std::time::Duration;
 use harvest_agents::Agent;
 use harvest_core::{
     AttemptId, Event, EventBody, FailureReason, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, StageName,
-    Task, Timestamp, Trust,
+    Task, Timestamp,
 };
 use harvest_sandbox::{Process, ProcessSpec};
 use harvest_store::{Lease, OwnerKind, SandboxRecord};
@@ -24,7 +24,7 @@ use crate::meter::{TurnMeter, charge_unsettled};
 use crate::place::{Place, Served};
 use crate::turn::{Turn, Worked};
 use crate::watch::{Ended, SoFar};
-use crate::{Engine, Error, Failure, Stop, failpoint, owner};
+use crate::{Engine, Error, Failure, Stop, egress, failpoint, owner};
 
 /// A turn that was a dead worker's, and the sandboxes in which its agent may be at work.
 #[derive(Debug)]
@@ -182,8 +182,7 @@ impl Engine {
         let repository = options.data.existing_repository(&session.id).ok_or_else(lost)?;
         // Now, as nobody can push before it is served again.
         repository.break_locks().await?;
-        // Of a stranger's task it matters whether its plan is still being made.
-        let plans = task.settings.trust == Trust::Stranger && journal.plan(task, session).await?.is_wanted();
+        let plans = journal.plan(task, session).await?.is_wanted();
         let served = Served { owner, task, session, actor, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
         let sandbox = options.provider.attach(id).await?;
@@ -199,7 +198,7 @@ impl Engine {
         } else {
             Some(sandbox.resume(&trace.process, offset).await?)
         };
-        let network = match plans {
+        let network = match egress::is_closed(task, plans) {
             true => Vec::new(),
             false => self.network_environment(&self.policy_of(task), &sandbox).env,
         };

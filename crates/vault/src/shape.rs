@@ -58,6 +58,10 @@ const SHAPES: &[Shape] = &[
     shape("AKIA", Alphabet::UpperAlphanumeric, 16),
     shape("ASIA", Alphabet::UpperAlphanumeric, 16),
     shape("AIza", Alphabet::Word, 30),
+    // Google's access tokens, Groq's and xAI's keys.
+    shape("ya29.", Alphabet::Word, 30),
+    shape("gsk_", Alphabet::Alphanumeric, 40),
+    shape("xai-", Alphabet::Alphanumeric, 40),
     Shape { prefix: "AQ.", alphabet: Alphabet::Word, min: 30, at_word: true },
 ];
 

@@ -253,11 +253,14 @@ fn stream_back(
     let pieces = stream::try_unfold(reading, |mut reading| async move {
         loop {
             let Some(events) = reading.events.as_mut() else { return Ok(None) };
-            let chunk = match reading.answered.chunk().await {
-                Ok(Some(chunk)) => match &mut reading.filter {
-                    Some(filter) => filter.push(chunk),
-                    None => chunk,
-                },
+            let read = match (reading.answered.chunk().await, &mut reading.filter) {
+                (Ok(Some(chunk)), Some(filter)) => Ok(Some(filter.push(chunk))),
+                // What was held back may end the last event.
+                (Ok(None), Some(filter)) => Ok(Some(filter.finish()).filter(|held| !held.is_empty())),
+                (read, _) => read,
+            };
+            let chunk = match read {
+                Ok(Some(chunk)) => chunk,
                 ended => {
                     let rest = reading.events.take().map(Events::rest).unwrap_or_default();
                     if let Some(told) = reading.told.take() {

@@ -148,7 +148,7 @@ impl Reader {
         let tally = &self.tally;
         let estimated = Usage { input_tokens: request_bytes.div_ceil(BYTES_PER_TOKEN), ..Usage::default() };
         let output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
-        sum(Usage { output_tokens, ..tally.input.unwrap_or(estimated) }, tally.beside)
+        Usage { output_tokens, ..tally.input.unwrap_or(estimated) } + tally.beside
     }
 
     /// The totals of an answer with this status to a request of this many bytes; without their number nothing is guessed.
@@ -178,7 +178,7 @@ impl Reader {
         }
         Known {
             model: tally.model,
-            usage: sum(usage, tally.beside),
+            usage: usage + tally.beside,
             cache_write_1h: tally.cache_write_1h,
             estimated,
             tier: tally.tier,
@@ -371,16 +371,6 @@ impl Iteration {
             cache_write_tokens: self.cache_creation_input_tokens.unwrap_or(0),
             reasoning_tokens: 0,
         }
-    }
-}
-
-fn sum(one: Usage, other: Usage) -> Usage {
-    Usage {
-        input_tokens: one.input_tokens.saturating_add(other.input_tokens),
-        output_tokens: one.output_tokens.saturating_add(other.output_tokens),
-        cache_read_tokens: one.cache_read_tokens.saturating_add(other.cache_read_tokens),
-        cache_write_tokens: one.cache_write_tokens.saturating_add(other.cache_write_tokens),
-        reasoning_tokens: one.reasoning_tokens.saturating_add(other.reasoning_tokens),
     }
 }
 

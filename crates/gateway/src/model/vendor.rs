@@ -113,10 +113,14 @@ impl Vendor {
     /// Takes out of the query what must not go upstream, or says why the request may not.
     ///
     /// Google reads credentials, masks of fields and other encodings from there, each of which would be a way around the
-    /// gateway, so its parameters are a closed list. The other vendors' pass as they are.
+    /// gateway, so what it does not know is refused. Of the other vendors' parameters those pass that their clients send;
+    /// the rest is dropped, as unknown beta headers are.
     pub(super) fn check_query(self, uri: &mut Uri) -> Result<(), String> {
-        let Some(query) = uri.query().filter(|_| self == Self::Gemini) else { return Ok(()) };
-        let kept = google_query(query)?;
+        let Some(query) = uri.query() else { return Ok(()) };
+        let kept = match self {
+            Self::Gemini => google_query(query)?,
+            Self::Anthropic | Self::OpenAi | Self::Ollama(_) => known_query(query),
+        };
         let target = if kept.is_empty() { uri.path().to_owned() } else { format!("{}?{kept}", uri.path()) };
         *uri = target.parse().map_err(|_| "the request's address is not understood".to_owned())?;
         Ok(())
@@ -257,6 +261,19 @@ fn google_query(text: &str) -> Result<String, String> {
     Ok(kept.join("&"))
 }
 
+/// Claude Code's mark of the beta API, and pages of lists of models.
+fn known_query(text: &str) -> String {
+    let is_known = |pair: &&str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match name {
+            "beta" => value == "true",
+            "limit" | "after" | "after_id" | "before_id" => is_plain_name(value),
+            _ => false,
+        }
+    };
+    text.split('&').filter(is_known).collect::<Vec<_>>().join("&")
+}
+
 fn shown(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -365,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn of_googles_parameters_only_the_listed_ones_pass() {
+    fn of_parameters_only_the_listed_ones_pass() {
         let passed = |vendor: Vendor, query: &str| {
             let mut uri: Uri = format!("/v/{query}").parse().unwrap();
             vendor.check_query(&mut uri).map(|()| uri.to_string())
@@ -382,7 +399,16 @@ mod tests {
         for query in ["alt=proto", "$alt=sse", "fields=x", "access_token=x", "KEY=x", "k%65y=x", "alt", "%24fields=x"] {
             assert!(passed(Vendor::Gemini, &format!("?{query}")).is_err(), "{query}");
         }
-        assert_eq!(passed(Vendor::Anthropic, "?beta=true&x").as_deref(), Ok("/v/?beta=true&x"));
+        for (sent, kept) in [
+            ("?beta=true&x", "/v/?beta=true"),
+            ("?beta=x", "/v/"),
+            ("?api_key=x&limit=1000&after_id=claude-1", "/v/?limit=1000&after_id=claude-1"),
+            ("?after=a%2Fb", "/v/"),
+        ] {
+            for vendor in [Vendor::Anthropic, Vendor::OpenAi, Vendor::Ollama(Dialect::Own)] {
+                assert_eq!(passed(vendor, sent).as_deref(), Ok(kept));
+            }
+        }
     }
 
     #[tokio::test]
