@@ -4,6 +4,7 @@
 //! bytes a token, so that hanging up early is no way to use a model for nothing.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use bytes::Bytes;
 use harvest_core::Usage;
@@ -313,7 +314,7 @@ impl Tally {
         }
         if let Some(iterations) = &counts.iterations {
             let beside = iterations.iter().filter(|iteration| iteration.kind != "message");
-            self.beside = beside.map(Iteration::usage).fold(Usage::default(), sum);
+            self.beside = beside.map(Iteration::usage).fold(Usage::default(), Add::add);
         }
         // OpenAI's counts of input have both in them.
         let cached = |details: &Option<Details>, of: u64| {
