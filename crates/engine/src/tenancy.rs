@@ -65,6 +65,11 @@ impl Tenancy {
         self.teams.iter().filter(move |team| team.members.iter().any(|member| self.counted_as(member) == counted_as))
     }
 
+    /// Their names.
+    pub fn teams_of(&self, user: &str) -> Vec<String> {
+        self.teams_counted_for(user).map(|team| team.name.clone()).collect()
+    }
+
     /// All names of the person who is called `user`.
     pub(crate) fn names_of(&self, user: &str) -> BTreeSet<String> {
         let counted_as = self.counted_as(user);

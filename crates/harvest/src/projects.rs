@@ -20,8 +20,9 @@ pub struct Directory {
     known: Arc<watch::Sender<Arc<Known>>>,
     tenancy: Arc<watch::Sender<Arc<Tenancy>>>,
     hosts: Arc<watch::Sender<Arc<Hosts>>>,
-    /// Held from reading to telling: what was read first is never told last.
-    reading: Arc<Mutex<()>>,
+    /// Whether the engine has yet to be told of what is known. Held from reading to telling: what was read first is never told
+    /// last.
+    untold: Arc<Mutex<bool>>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -38,7 +39,7 @@ impl Directory {
             known: Arc::new(watch::channel(Arc::new(known)).0),
             tenancy: Arc::new(watch::channel(Arc::default()).0),
             hosts: Arc::new(watch::channel(Arc::default()).0),
-            reading: Arc::default(),
+            untold: Arc::default(),
         })
     }
 
@@ -71,15 +72,18 @@ async fn read(store: &dyn Store) -> Result<Known, Failure> {
 impl Installation {
     /// Whoever changed a project, here or elsewhere, is believed from now on.
     pub async fn projects_again(&self) -> Result<(), Failure> {
-        let _reading = self.projects.reading.lock().await;
+        let mut untold = self.projects.untold.lock().await;
         let known = read(self.projects.store.as_ref()).await?;
-        if *self.projects.now() == known {
+        if *self.projects.now() == known && !*untold {
             return Ok(());
         }
+        // Members are believed at once, even if the settings cannot be read at the moment.
         self.projects.known.send_replace(Arc::new(known));
+        *untold = true;
         let settings = self.settings()?;
         self.projects.tenancy.send_replace(Arc::new(settings.tenancy()));
         self.projects.hosts.send_replace(Arc::new(settings.hosts()));
+        *untold = false;
         Ok(())
     }
 }

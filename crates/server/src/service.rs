@@ -21,7 +21,7 @@ use crate::auth::github::{self, SignIn};
 use crate::auth::{Cookie, Mint, Origins, Passes, passes};
 use crate::desk::Desk;
 use crate::events::{Feed, Presence, Tails};
-use crate::limits::{self, Limiter, Pace, Peer};
+use crate::limits::{Limiter, Pace, Peer};
 use crate::metrics::Metrics;
 use crate::patient::Patient;
 use crate::proxies::Proxies;
@@ -280,8 +280,7 @@ async fn sweep(app: App) {
         if let Err(error) = app.store.forget_answers(now.checked_sub(idempotency::KEPT).unwrap_or(now)).await {
             tracing::warn!(%error, "old answers could not be forgotten");
         }
-        let before = now.checked_sub(2 * limits::WINDOW).unwrap_or(now);
-        if let Err(error) = app.store.forget_rates(before).await {
+        if let Err(error) = app.store.forget_rates().await {
             tracing::warn!(%error, "old rates could not be forgotten");
         }
         webhooks::sweep(&app).await;

@@ -237,9 +237,9 @@ impl Rules {
         self.0.get(&(method.clone(), path.to_owned()))
     }
 
-    /// The role that the operation takes. Those who are confined to projects need it in one of them; in which, only the
-    /// operation itself can tell.
-    pub fn check(&self, method: &Method, path: &str, principal: &Principal) -> Result<Role, Problem> {
+    /// The rule of the operation, if its role allows it. Those who are confined to projects need the role in one of them; in
+    /// which, only the operation itself can tell.
+    pub fn check(&self, method: &Method, path: &str, principal: &Principal) -> Result<&Rule, Problem> {
         let Some(rule) = self.get(method, path) else {
             let detail = "the description of the API does not have this operation";
             return Err(Problem::new(Code::NotAllowed, detail));
@@ -252,7 +252,7 @@ impl Rules {
             let detail = "this concerns the whole installation, and you may only in some projects";
             return Err(Problem::new(Code::NotAllowed, detail).help("use a token that is not bound to projects"));
         }
-        Ok(rule.role)
+        Ok(rule)
     }
 }
 

@@ -45,8 +45,7 @@ pub use queue::{
 };
 pub use quota::{Admission, Asker, Forgotten, Limit, QuotaExceeded, Quotas, day_of};
 pub use race::Races;
-pub(crate) use rate::Bucket;
-pub use rate::{Draw, Drawn, Rates};
+pub use rate::{Rate, Rates, Taken};
 pub use repository::Repository;
 pub use schedule::{MissedRuns, OwnerRight, Schedule, ScheduleOwner, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};

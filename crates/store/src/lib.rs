@@ -13,13 +13,13 @@ pub mod sqlite;
 
 pub use contract::{
     Access, AccessToken, Admission, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun,
-    Bill, BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, Draw, Drawn, End, Ever,
-    Forgotten, Grown, IdempotencyKey, Inbox, Lease, Limit, Link, LinkEnd, LinkKind, ListedPage, Member, MissedRuns,
-    Neighbour, Neighbours, NewAudit, NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, OwnerRight, PlanDecision,
-    PlanVerdict, Project, Projects, PullRequestStat, QueueSettings, QueueState, QuotaExceeded, Quotas, Races, Rates,
+    Bill, BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Ever, Forgotten, Grown,
+    IdempotencyKey, Inbox, Lease, Limit, Link, LinkEnd, LinkKind, ListedPage, Member, MissedRuns, Neighbour,
+    Neighbours, NewAudit, NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, OwnerRight, PlanDecision, PlanVerdict,
+    Project, Projects, PullRequestStat, QueueSettings, QueueState, QuotaExceeded, Quotas, Races, Rate, Rates,
     Reclaimed, Repository, Requester, Reservation, Rows, SandboxRecord, Schedule, ScheduleOwner, SessionPage,
-    SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, TaskDetail,
-    TaskPage, TaskQuery, Template, TokenKind, TurnCounts, day_of,
+    SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, Taken,
+    TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts, day_of,
 };
 pub use error::Error;
 pub use postgres::Postgres;

@@ -212,9 +212,11 @@ fn streams_end_within_a_second_of_a_demotion_on_every_server() {
     let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
     let token = made["token"].as_str().unwrap();
     let ends = [&first, &second].map(|server| streams(server, token, session));
+    let begun = Instant::now();
     set("viewer");
+    let done = Instant::now();
     for (end, server) in ends.into_iter().zip(["the same server", "another server"]) {
-        end(server);
+        end(server, begun..done);
     }
     // As a viewer they see it again, and go on seeing it when they may more.
     let mut stream = second.with(token).stream(&format!("/api/sessions/{session}/events"));

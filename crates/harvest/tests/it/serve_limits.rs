@@ -1,6 +1,7 @@
 //! Quotas at every door, answers that hold no secret, changes that are recorded with themselves, streams that end with the
 //! token they were opened with, and schedules that may no more than their owner.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -274,37 +275,33 @@ fn until_the_end(mut stream: Stream) -> Duration {
     begun.elapsed()
 }
 
-/// Opens every kind of stream with a token, and returns a check that all of them end at once.
-pub fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str) + use<> {
+/// Opens every kind of stream with a token, and returns a check that all of them end because of something that begins and is
+/// done at these times, within a second.
+pub fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str, Range<Instant>) + use<> {
     let client = server.with(token);
     let journal = format!("/api/sessions/{session}/events");
     let mut events = client.stream(&journal);
     events.until("task.created");
-    let all = client.stream("/api/events");
+    let mut all = client.stream("/api/events");
     let bearer = format!("Bearer {token}");
     let mut socket = websocket(server, &journal, &[("authorization", &bearer)]).unwrap();
     socket.read().unwrap();
     let (ended, ends) = std::sync::mpsc::channel();
-    let watch = |kind: &'static str, until_the_end: Box<dyn FnOnce() -> Duration + Send>| {
+    let watch = |kind: &'static str, mut is_over: Box<dyn FnMut() -> bool + Send>| {
         let ended = ended.clone();
-        std::thread::spawn(move || ended.send((kind, until_the_end())));
+        std::thread::spawn(move || {
+            while !is_over() {}
+            ended.send((kind, Instant::now()))
+        });
     };
-    watch("journal", Box::new(move || until_the_end(events)));
-    watch("feed", Box::new(move || until_the_end(all)));
-    watch(
-        "socket",
-        Box::new(move || {
-            let begun = Instant::now();
-            while !matches!(socket.read(), Ok(tungstenite::Message::Close(_)) | Err(_)) {}
-            begun.elapsed()
-        }),
-    );
-    let begun = Instant::now();
-    move |what| {
-        let since = begun.elapsed();
+    watch("journal", Box::new(move || events.next().is_none()));
+    watch("feed", Box::new(move || all.next().is_none()));
+    watch("socket", Box::new(move || matches!(socket.read(), Ok(tungstenite::Message::Close(_)) | Err(_))));
+    move |what, cause| {
         for _ in 0..3 {
-            let (kind, took) = ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: a stream goes on"));
-            let took = took.saturating_sub(since);
+            let (kind, at) = ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: a stream goes on"));
+            assert!(at >= cause.start, "{what}: the {kind} ended before");
+            let took = at.saturating_duration_since(cause.end);
             assert!(took < AT_ONCE, "{what}: the {kind} went on for {took:?}");
         }
     }
@@ -320,8 +317,9 @@ fn streams_end_within_a_second_of_their_tokens_revocation_expiry_and_sign_out() 
     let revoked = world.json(&["token", "create"]);
     let end = streams(&server, text(&revoked, "token"), session);
     // By another process than the one that streams.
+    let begun = Instant::now();
     world.json(&["token", "revoke", text(&revoked, "id")]);
-    end("revoked");
+    end("revoked", begun..Instant::now());
     let expiring = world.json(&["token", "create", "--expires-in-days", "1"]);
     let soon = jiff::Timestamp::now() + Duration::from_secs(3);
     database(&world)
@@ -331,10 +329,11 @@ fn streams_end_within_a_second_of_their_tokens_revocation_expiry_and_sign_out() 
         )
         .unwrap();
     let end = streams(&server, text(&expiring, "token"), session);
+    let begun = Instant::now();
     while jiff::Timestamp::now() < soon {
         std::thread::yield_now();
     }
-    end("expired");
+    end("expired", begun..Instant::now());
     let browser = sign_in(&server);
     let own = server.anyone().header("cookie", &browser.cookie).header("x-harvest-csrf", &browser.csrf);
     let mut stream = own.stream(&format!("/api/sessions/{session}/events"));
@@ -366,8 +365,9 @@ fn streams_of_another_server_on_the_same_database_end_too() {
     let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
     let made = token(&[]);
     let end = streams(&second, text(&made, "token"), text(&task["sessions"][0], "id"));
+    let begun = Instant::now();
     assert_eq!(admin.delete(&format!("/api/tokens/{}", text(&made, "id"))).status, 204);
-    end("revoked over another server");
+    end("revoked over another server", begun..Instant::now());
 }
 
 #[test]
@@ -556,20 +556,31 @@ fn servers_on_one_database_share_the_rate_of_writes_and_what_is_refused_counts()
         Server::started(world.harvest_at(&world.path().join(data), &all).start())
     };
     let (first, second) = (serve("first"), serve("second"));
-    let [ada, eve] = ["ada", "eve"].map(|user| world.token(&["--user", user, "--role", "viewer"]));
-    let write = |server: &Server, token: &str| server.with(token).post("/api/tasks", &world.ask("Mend it"));
-    for server in [&first, &second] {
-        write(server, &ada).problem(403, "HV-0602");
-    }
-    for server in [&first, &second] {
-        let refused = write(server, &ada);
-        let problem = refused.problem(429, "HV-0607");
-        assert!(text(&problem, "detail").starts_with("this token: more than 2 writes in a minute"), "{problem}");
-        let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    let token = |args: &[&str]| world.json(&[&["token", "create", "--user", "ada"], args].concat());
+    let (stolen, own) = (token(&["--role", "viewer"]), token(&["--role", "admin"]));
+    let write =
+        |server: &Server, token: &Value| server.with(text(token, "token")).post("/api/tasks", &world.ask("Mend it"));
+    let refused_by = |answer: Answer, who: &str| {
+        let problem = answer.problem(429, "HV-0607");
+        assert!(text(&problem, "detail").starts_with(&format!("{who}: more than 2 writes in a minute")), "{problem}");
+        let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=30).contains(&wait), "{wait}");
+    };
+    for server in [&first, &second] {
+        write(server, &stolen).problem(403, "HV-0602");
     }
-    write(&second, &eve).problem(403, "HV-0602");
-    first.with(&ada).get("/api/me").ok();
+    for server in [&first, &second] {
+        refused_by(write(server, &stolen), "this token");
+    }
+    // What a token may not do takes nothing of its person's rate.
+    for server in [&first, &second] {
+        write(server, &own).ok();
+    }
+    let other = token(&["--role", "admin"]);
+    refused_by(write(&second, &other), "user ada");
+    // And whoever has used up the rate of a person does not keep them from revoking the token.
+    let revoke = format!("/api/tokens/{}", text(&stolen, "id"));
+    assert_eq!(second.with(text(&other, "token")).delete(&revoke).status, 204);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who asks, and what they may do.
 //!
 //! Every request to `/api` comes through [`guard`]. It finds out who asks, refuses what may come from another page, and holds
-//! the request against the role that the document of the API names for it. So an operation that the document does not have
+//! the request against its rates and the role that the document of the API names for it. So an operation that the document does not have
 //! cannot be reached, and one that it has is open to whom it says.
 
 mod cookie;
@@ -35,17 +35,22 @@ pub const TOKEN_PREFIX: &str = "hv_";
 /// The header in which our own page shows its half of the session's secret.
 pub const CSRF_HEADER: &str = "x-harvest-csrf";
 
+/// What gives up a right. Nobody who has taken a person's token can keep the person from it by using up their rate.
+const GIVEN_UP: &[&str] = &["session.logout", "token.revoke"];
+
 /// In front of every operation of the API.
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let principal = authenticate(&app, &parts).await?;
     let mut request = Request::from_parts(parts, body);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let teams = app.engine.tenancy().identity(&principal.user, "").teams;
-    // What is refused takes of the rate as well.
-    let standing = app.pace.take(app.store.as_ref(), &principal, &teams, request.method(), app.clock.now()).await?;
-    let needs = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
-    let principal = principal.needing(needs);
+    let allowed = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal);
+    let teams = app.engine.tenancy().teams_of(&principal.user);
+    // What is refused takes from the rate of the token alone.
+    let is_shared = allowed.as_ref().is_ok_and(|rule| !GIVEN_UP.contains(&rule.operation.as_str()));
+    let teams = is_shared.then_some(teams.as_slice());
+    let standing = app.pace.take(app.store.as_ref(), &principal, teams, request.method()).await?;
+    let principal = principal.needing(allowed?.role);
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
     standing.describe(response.headers_mut());

@@ -13,10 +13,10 @@ use harvest_core::{Timestamp, TokenId};
 use harvest_store::{AccessToken, TokenKind};
 use tokio::sync::{Notify, oneshot};
 
-use super::Principal;
+use super::{Principal, Way};
 use crate::state::App;
 
-/// However often the queue changes, tokens are not read more often than this.
+/// However often the queue changes and streams are opened, tokens are not read more often than this.
 const SETTLE: Duration = Duration::from_millis(200);
 /// What nobody was woken for is noticed by then.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ pub async fn watch(app: App) {
         };
         tokio::select! {
             Ok(()) = woken.changed() => tokio::time::sleep(SETTLE).await,
-            () = app.passes.0.opened.notified() => {}
+            () = app.passes.0.opened.notified() => tokio::time::sleep(SETTLE).await,
             () = tokio::time::sleep(sleep) => {}
         }
     }
@@ -117,10 +117,12 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
     ids.sort();
     ids.dedup();
     let tokens = app.store.tokens_by_id(&ids).await?;
+    let mut longest = LONGEST;
     if tokens.iter().any(|token| token.projects.is_some() || token.kind == TokenKind::Person)
         && let Err(refusal) = app.desk.projects_changed().await
     {
         tracing::warn!(error = refusal.message, "projects cannot be read at the moment");
+        longest = AGAIN;
     }
     let now = app.clock.now();
     for token in tokens.iter().filter(|token| matches!(token.kind, TokenKind::Person | TokenKind::Personal)) {
@@ -128,14 +130,17 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
             sign_in.check_again(app, token);
         }
     }
-    let known: HashMap<&TokenId, &AccessToken> = tokens.iter().map(|token| (&token.id, token)).collect();
+    // Before the lock is taken, and once for all streams of a token.
+    let valid = tokens.iter().filter(|token| is_valid(token, now));
+    let principals: HashMap<&TokenId, Principal> =
+        valid.map(|token| (&token.id, Principal::new(app, token, Way::Token, None))).collect();
     let mut open = app.passes.lock();
     let over: Vec<u64> = open
         .iter()
         .filter(|(_, holder)| {
             // One that was opened meanwhile has its turn in a moment.
             let id = &holder.principal.token;
-            ids.binary_search(id).is_ok() && !may_go_on(app, known.get(id).copied(), holder, now)
+            ids.binary_search(id).is_ok() && !principals.get(id).is_some_and(|now| may_go_on(holder, now))
         })
         .map(|(number, _)| *number)
         .collect();
@@ -146,21 +151,20 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
     }
     let expiries = tokens.iter().filter_map(|token| token.expires_at).filter(|end| *end > now);
     let next = expiries.min().map(|end| Duration::try_from(end.duration_since(now)).unwrap_or_default());
-    Ok(next.unwrap_or(LONGEST).min(LONGEST))
+    Ok(next.unwrap_or(longest).min(longest))
 }
 
-fn may_go_on(app: &App, token: Option<&AccessToken>, holder: &Holder, now: Timestamp) -> bool {
-    let Some(token) = token else { return false };
-    if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
-        return false;
-    }
+fn is_valid(token: &AccessToken, now: Timestamp) -> bool {
+    token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now)
+}
+
+fn may_go_on(holder: &Holder, now: &Principal) -> bool {
     let before = &holder.principal;
-    let principal = Principal::new(app, token, before.way, None);
     match &holder.shows {
         Shows::Repository(repository) => {
-            principal.sees_repository(repository) && principal.role_for(repository) >= before.role_for(repository)
+            now.sees_repository(repository) && now.role_for(repository) >= before.role_for(repository)
         }
         // Whoever may see other repositories than before opens it anew.
-        Shows::Everything => principal.repositories() == before.repositories() && principal.may_as_much_as(before),
+        Shows::Everything => now.repositories() == before.repositories() && now.may_as_much_as(before),
     }
 }

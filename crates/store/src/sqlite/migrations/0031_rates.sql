@@ -1,6 +1,1 @@
--- What is left of the rates that all servers share.
-CREATE TABLE rates (
-  key TEXT NOT NULL PRIMARY KEY,
-  drops REAL NOT NULL,
-  at_ms INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+-- PostgreSQL keeps the rates that several servers share. A data directory has one server, which keeps them in memory.
