@@ -65,6 +65,10 @@ async fn create(
             let message = format!("{option} is empty or has control characters");
             return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
         }
+        if text.is_some_and(|text| harvest_engine::looks_like_a_key(text)) {
+            let message = format!("{option} holds a key, and names are stored and shown");
+            return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
+        }
     }
     if options.user.as_deref().is_some_and(harvest_core::belongs_to_github) {
         let message =

@@ -39,6 +39,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
+/// A name of a person, a token or a project, as someone writes it: it is stored and shown.
+pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
+    const LONGEST: usize = 200;
+    if text.trim().is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
+        let detail = format!("it is empty, longer than {LONGEST} bytes, or has control characters");
+        return Err(Problem::bad(field, detail));
+    }
+    if harvest_engine::looks_like_a_key(text) {
+        return Err(Problem::bad(field, "it holds a key, and names are stored and shown"));
+    }
+    Ok(())
+}
+
 /// An object as the document describes it: an array of its fields' values is none, and `37.0` is a whole number.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut value: Value = serde_json::from_slice(bytes).map_err(|error| Problem::bad("body", error.to_string()))?;

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
-use harvest_engine::failpoint;
+use harvest_engine::{failpoint, looks_like_a_key};
 use harvest_store::{Answer, AnswerKey, Begun, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
@@ -55,6 +55,9 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
         let detail = format!("the key is empty, longer than {LONGEST} bytes, or not ASCII");
         return Err(Problem::bad("Idempotency-Key", detail));
     };
+    if looks_like_a_key(&given) {
+        return Err(Problem::bad("Idempotency-Key", "it holds a credential, and would be stored"));
+    }
     let principal = request.extensions().get::<Principal>().cloned();
     let Some(principal) = principal else { return Ok(next.run(request).await) };
     let (mut parts, body) = request.into_parts();

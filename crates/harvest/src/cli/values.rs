@@ -76,6 +76,9 @@ pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {
 pub fn convoy_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     // Neither an option nor a folder above.
+    if harvest_engine::looks_like_a_key(text) {
+        return Err("it holds a key, and names are stored and shown".to_owned());
+    }
     if (1..=64).contains(&text.len()) && text.chars().all(fits) && !text.starts_with(['-', '.']) {
         return Ok(text.to_owned());
     }

@@ -43,6 +43,9 @@ const SHAPES: &[&str] = &[
     "AKIACANARY0123456789",
     "ASIACANARY0123456789",
     "AIzacanary0123456789abcdefghijklmnopqrs",
+    "ya29.canary0123456789abcdefghijklmnopqrs",
+    "gsk_canary0123456789abcdefghijklmnopqrstuvwxyz",
+    "xai-canary0123456789abcdefghijklmnopqrstuvwxyz",
     "AQ.canary0123456789abcdefghijklmnopqrstuvwxyzABCDEF",
 ];
 /// Has no shape; only the vault knows it.
@@ -501,6 +504,52 @@ fn keys_in_texts_of_github_and_of_forks_are_kept_nowhere() {
     for call in hub.fake.exchanges() {
         let theirs = call.request.filter(|request| !mine.contains(request));
         exits.extend(theirs.map(|request| ("to GitHub", request.to_string())));
+    }
+    drop(server);
+    assert_nowhere(&world, &scanner, &exits);
+}
+
+#[test]
+fn names_that_hold_a_key_are_refused_and_kept_nowhere() {
+    let world = World::new();
+    let scanner = Scanner::new(SHAPES.iter().copied());
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
+    admin.post("/api/projects", &json!({ "name": "shop", "repositories": [world.repo()] })).ok();
+    let comments = format!("/api/sessions/{}/comments", task["sessions"][0]["id"].as_str().unwrap());
+    let mut exits = Vec::new();
+    for key in SHAPES {
+        let line = json!({ "kind": "line", "path": format!("src/{key}"), "side": "new", "line": 1 });
+        let keyed = admin.clone().header("idempotency-key", key);
+        let member = format!("/api/projects/shop/members/{key}");
+        for (what, answer) in [
+            ("the name of a token", admin.post("/api/tokens", &json!({ "name": key, "role": "member" }))),
+            ("its user", admin.post("/api/tokens", &json!({ "name": "ci", "user": key, "role": "member" }))),
+            ("a member", admin.send(ureq::http::Method::PUT, &member, Some(&json!({ "role": "member" })))),
+            ("a project", admin.post("/api/projects", &json!({ "name": key.to_lowercase() }))),
+            ("a comment", admin.post(&comments, &json!({ "about": line, "text": "Why?" }))),
+            (
+                "a credential",
+                admin.post("/api/credentials", &json!({ "provider": "openai", "name": key, "secret": "x" })),
+            ),
+            ("a template", admin.post("/api/templates", &json!({ "name": key, "task": world.ask("Mend it") }))),
+            ("an idempotency key", keyed.post("/api/tasks", &world.ask("Mend it"))),
+        ] {
+            // The lower case of a key need not be one.
+            assert!(answer.status == 400 || what == "a project", "{what} {key}: {answer:?}");
+            exits.push((what, answer.text));
+        }
+    }
+    for command in [
+        &["token", "create", "--name", SHAPES[0]][..],
+        &["token", "create", "--user", SHAPES[0]],
+        &["task", "add", "Mend it", "--convoy", SHAPES[0]],
+        &["template", "add", SHAPES[0], "Mend it"],
+    ] {
+        let ran = world.harvest(command).current_dir(&world.repo()).finish();
+        assert_eq!(ran.exit, Some(2), "{command:?}: {ran:?}");
+        exits.push(("command", format!("{ran:?}")));
     }
     drop(server);
     assert_nowhere(&world, &scanner, &exits);

@@ -10,11 +10,10 @@ use utoipa::ToSchema;
 
 use super::page::Page;
 use crate::auth::{Mint, Principal};
-use crate::extract::{Body, Id};
+use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
 use crate::state::App;
 
-const LONGEST_NAME: usize = 200;
 const MOST_PROJECTS: usize = 100;
 const LONGEST_LIFE: u64 = 10 * 365;
 
@@ -83,14 +82,9 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(ask): Body<AskToken>,
 ) -> Result<(StatusCode, Json<NewToken>), Problem> {
-    let named = |field: &str, text: &str| {
-        let fits = !text.trim().is_empty() && text.len() <= LONGEST_NAME && !text.contains(char::is_control);
-        let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
-        if fits { Ok(()) } else { Err(Problem::bad(field, detail)) }
-    };
-    named("name", &ask.name)?;
+    check_name("name", &ask.name)?;
     let user = ask.user.clone().unwrap_or_else(|| principal.user.clone());
-    named("user", &user)?;
+    check_name("user", &user)?;
     if ask.user.is_some() && belongs_to_github(&user) {
         let detail = "names that begin with `github:` or end in `[bot]` are those of people and programs on GitHub";
         return Err(Problem::bad("user", detail));
@@ -100,7 +94,7 @@ pub async fn create(
             return Err(Problem::bad("projects", format!("a token is for at most {MOST_PROJECTS} projects")));
         }
         for project in projects {
-            named("projects", project)?;
+            check_name("projects", project)?;
         }
     }
     if ask.expires_in_days.is_some_and(|days| !(1..=LONGEST_LIFE).contains(&days)) {

@@ -11,11 +11,9 @@ use super::{concerns, known};
 use crate::api::page::Page;
 use crate::api::record::Concerns;
 use crate::auth::Principal;
-use crate::extract::{Body, Id};
+use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
 use crate::state::App;
-
-const LONGEST_NAME: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Member {
@@ -60,10 +58,7 @@ pub async fn put(
     Body(ask): Body<AskMember>,
 ) -> Result<(Extension<Concerns>, Json<Member>), Problem> {
     known(&app, &principal, &name)?;
-    if user.trim().is_empty() || user.len() > LONGEST_NAME || user.contains(char::is_control) {
-        let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
-        return Err(Problem::bad("user", detail));
-    }
+    check_name("user", &user)?;
     let member =
         harvest_store::Member { project: name.clone(), user: user.clone(), role: ask.role, since: app.clock.now() };
     app.store.set_member(member.clone()).await?;

@@ -17,7 +17,7 @@ use super::ask::location;
 use super::page::Page;
 use super::record::{Concerns, concerns_project};
 use crate::auth::Principal;
-use crate::extract::{Body, Id};
+use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -100,6 +100,7 @@ pub async fn create(
         let detail = format!("a name has at most {LONGEST_NAME} characters: a-z, 0-9, and inside of it . _ -");
         return Err(Problem::bad("name", detail));
     }
+    check_name("name", &name)?;
     concerns_project(&name);
     let now = app.clock.now();
     let new = harvest_store::Project {
