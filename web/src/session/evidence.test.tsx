@@ -114,10 +114,14 @@ describe("the verdict table on the page", () => {
   });
 });
 
-describe("what there is to check in a result without flags", () => {
+/** A verified task whose evidence says something else as well. */
+function having(of: object): SchemaTask {
   const task = tasks.test_that_fails_at_the_base;
-  const check = (of: object) =>
-    between(tab({ ...task, evidence: { ...task?.evidence, ...of } } as SchemaTask), "What to check", "Test runs and their output")[0];
+  return { ...task, evidence: { ...task?.evidence, ...of } } as unknown as SchemaTask;
+}
+
+describe("what there is to check in a result without flags", () => {
+  const check = (of: object) => between(tab(having(of)), "What to check", "Test runs and their output")[0];
 
   test("new tests are not called the same as at the base", () => {
     expect(check({ tests: { added: ["halves"] } })).toBe(`${NOTHING} New tests are listed above.`);
@@ -129,10 +133,8 @@ describe("what there is to check in a result without flags", () => {
 });
 
 test("lists of tests say how many names were left out, and why the comparison is incomplete", () => {
-  const task = tasks.test_that_fails_at_the_base;
   const tests = { broken: ["adds"], fixed: ["divides"], left_off: 7, incomplete: "not all tests are known by name" };
-  const lines = tab({ ...task, evidence: { ...task?.evidence, tests } } as SchemaTask);
-  const shown = between(lines, "Tests that changed", "What to check");
+  const shown = between(tab(having({ tests })), "Tests that changed", "What to check");
   expect(shown.slice(0, 4)).toEqual(["Pass → fail (1)", "adds", "Fail → pass (1)", "divides"]);
   expect(shown.slice(4).join(" ")).toBe("and 7 more not all tests are known by name");
 });
