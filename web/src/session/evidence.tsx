@@ -86,10 +86,8 @@ function VerdictBadge({ task, evidence }: { task: SchemaTask; evidence: NonNulla
   const { text, tone } = VERDICTS[outcome(evidence)];
   if (outcome(evidence) !== "verified") return <Badge tone={tone}>{text}</Badge>;
   return (
-    <Badge tone={evidence.flags.length > 0 ? "warn" : tone}>
-      {text}
-      {evidence.passed == null && ", no counts"}
-      {doubts(evidence)}
+    <Badge wraps tone={evidence.flags.length > 0 ? "warn" : tone}>
+      {`${text}${evidence.passed == null ? ", no counts" : ""}${doubts(evidence)}`}
     </Badge>
   );
 }
