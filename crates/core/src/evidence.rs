@@ -143,9 +143,13 @@ pub struct TestChanges {
     /// Tests that failed at the base and pass at the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<String>,
-    /// Tests that fail at the result and did not fail at the base.
+    /// Tests that fail at the result and passed or were skipped at the base. If the base names only failed tests, tests
+    /// that did not fail there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
+    /// Tests that fail at the result and did not run at the base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_failing: Vec<String>,
     /// Tests that fail at both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_failing: Vec<String>,
@@ -158,7 +162,7 @@ pub struct TestChanges {
     /// The number of names that were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_off: u64,
-    /// Why the comparison is incomplete, if names were cut off at the base or at the result.
+    /// Why the comparison is incomplete, if names are missing at the base or at the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
@@ -172,11 +176,17 @@ impl TestChanges {
         *self == Self::default()
     }
 
+    /// Whether tests fail at the result that did not fail at the base.
+    pub fn has_new_failures(&self) -> bool {
+        !self.broken.is_empty() || !self.added_failing.is_empty()
+    }
+
     /// Each list with its name for people.
-    pub fn lists(&self) -> [(&'static str, &[String]); 5] {
+    pub fn lists(&self) -> [(&'static str, &[String]); 6] {
         [
             ("fail → pass", &self.fixed),
             ("pass → fail", &self.broken),
+            ("new, fails", &self.added_failing),
             ("still failing", &self.still_failing),
             ("new", &self.added),
             ("vanished", &self.vanished),
@@ -239,6 +249,8 @@ pub enum Flag {
     TestsChanged,
     /// Existing test files are gone.
     TestsDeleted,
+    /// Tests that ran at the base are missing by name.
+    TestsVanished,
     /// Fewer tests ran than at the base.
     FewerTests,
     /// More tests were skipped than at the base.
@@ -265,6 +277,7 @@ impl Flag {
             Self::TestHelpersChanged => "test_helpers_changed",
             Self::TestsChanged => "tests_changed",
             Self::TestsDeleted => "tests_deleted",
+            Self::TestsVanished => "tests_vanished",
             Self::FewerTests => "fewer_tests",
             Self::TestsSkipped => "tests_skipped",
             Self::CiChanged => "ci_changed",
@@ -281,6 +294,7 @@ impl Flag {
             Self::TestHelpersChanged => "test helpers edited",
             Self::TestsChanged => "tests edited",
             Self::TestsDeleted => "tests deleted",
+            Self::TestsVanished => "tests vanished",
             Self::FewerTests => "fewer tests",
             Self::TestsSkipped => "more tests skipped",
             Self::CiChanged => "CI edited",
@@ -296,6 +310,7 @@ impl Flag {
             Self::TestHelpersChanged => "helper files of the tests were changed, and the changed versions were used",
             Self::TestsChanged => "existing tests were edited",
             Self::TestsDeleted => "existing test files were deleted",
+            Self::TestsVanished => "tests that ran at the base are missing",
             Self::FewerTests => "fewer tests ran than at the base",
             Self::TestsSkipped => "more tests were skipped than at the base",
             Self::CiChanged => "continuous integration files were changed",
@@ -317,26 +332,54 @@ impl Evidence {
         files.map_or_else(|| flag.explain().to_owned(), |files| format!("{} ({files})", flag.explain()))
     }
 
-    /// Why a person should look at a verified result, in a few words.
-    pub fn doubt(&self) -> Option<String> {
+    /// The verdict for people, with why a person should look at a verified result.
+    pub fn verdict_words(&self) -> String {
+        self.verdict_naming(str::to_owned)
+    }
+
+    /// The same, with the names of tests as `write` writes them.
+    pub fn verdict_naming(&self, write: impl Fn(&str) -> String) -> String {
+        let verdict = self.verdict();
+        if verdict != TestVerdict::Verified {
+            return verdict.explain().to_owned();
+        }
+        let brief = |flag: Flag| match flag {
+            Flag::TestsVanished => self.vanished_words(&write),
+            flag => flag.brief().to_owned(),
+        };
+        let verified = if self.passed.is_some() { "verified" } else { "verified, no counts" };
         match self.flags.as_slice() {
-            [] => None,
-            [one] => Some(one.brief().to_owned()),
-            [first, more @ ..] => Some(format!("{} and {} more", first.brief(), more.len())),
+            [] => verified.to_owned(),
+            [one] => format!("{verified}, {}", brief(*one)),
+            [first, more @ ..] => {
+                let flags = if more.len() == 1 { "flag" } else { "flags" };
+                format!("{verified}, {}, {} more {flags}", brief(*first), more.len())
+            }
         }
     }
 
-    /// The verdict for people, with what makes a verified result doubtful.
-    pub fn verdict_words(&self) -> String {
-        match (self.verdict(), self.doubt()) {
-            (TestVerdict::Verified, Some(doubt)) => format!("verified, {doubt}"),
-            (verdict, _) => verdict.explain().to_owned(),
+    /// `2 tests vanished (adds, …)`: short enough for a list.
+    fn vanished_words(&self, write: impl Fn(&str) -> String) -> String {
+        const LONGEST_NAME: usize = 60;
+        let Some(name) = self.tests.vanished.first() else { return Flag::TestsVanished.brief().to_owned() };
+        let name = match name.char_indices().nth(LONGEST_NAME) {
+            Some((end, _)) => write(&format!("{}…", &name[..end])),
+            None => write(name),
+        };
+        match self.tests.vanished.len() {
+            1 => format!("1 test vanished ({name})"),
+            count => format!("{count} tests vanished ({name}, …)"),
         }
     }
 
     /// Green, and nothing that makes green worthless.
     pub fn proves_success(&self) -> bool {
         self.verdict() == TestVerdict::Verified
+    }
+
+    /// The verdict on completed work in words. Without evidence nothing is verified.
+    pub fn words_of(evidence: Option<&Self>) -> String {
+        evidence.map_or_else(|| "not verified".to_owned(), Self::verdict_words)
     }
 
     /// What the runs come to. Evidence from before there were verdicts has the one that its exit code and flags allow.
@@ -350,5 +393,59 @@ impl Evidence {
                 TestVerdict::Verified
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(verdict: TestVerdict, flags: &[Flag], vanished: &[&str]) -> Evidence {
+        let vanished = vanished.iter().map(|name| (*name).to_owned()).collect();
+        Evidence {
+            commit: String::new(),
+            tree: None,
+            command: "make test".into(),
+            exit_code: 0,
+            passed: Some(3),
+            failed: Some(0),
+            skipped: Some(0),
+            duration_ms: 1,
+            environment: String::new(),
+            baseline: Baseline { exit_code: 0, passed: Some(3), failed: Some(0), skipped: Some(0) },
+            flags: flags.to_vec(),
+            changed: ChangedFiles::default(),
+            verdict: Some(verdict),
+            tests: TestChanges { vanished, ..TestChanges::default() },
+            output: String::new(),
+            hint: None,
+        }
+    }
+
+    #[test]
+    fn a_verified_result_says_when_the_runner_printed_no_counts() {
+        let words = |flags| Evidence { passed: None, failed: None, ..evidence(TestVerdict::Verified, flags, &[]) };
+        assert_eq!(words(&[]).verdict_words(), "verified, no counts");
+        assert_eq!(words(&[Flag::TestsChanged]).verdict_words(), "verified, no counts, tests edited");
+    }
+
+    #[test]
+    fn a_verified_result_names_the_tests_that_vanished() {
+        let words =
+            |flags: &[Flag], vanished: &[&str]| evidence(TestVerdict::Verified, flags, vanished).verdict_words();
+        assert_eq!(words(&[], &[]), "verified");
+        assert_eq!(words(&[Flag::TestsVanished], &["adds"]), "verified, 1 test vanished (adds)");
+        assert_eq!(
+            words(&[Flag::TestsVanished, Flag::TestsChanged], &["a", "b"]),
+            "verified, 2 tests vanished (a, …), 1 more flag"
+        );
+        assert_eq!(words(&[Flag::TestsVanished], &[&"é".repeat(90)]).matches('é').count(), 60);
+        assert_eq!(
+            words(&[Flag::TestsChanged, Flag::CiChanged, Flag::SettingsChanged], &[]),
+            "verified, tests edited, 2 more flags"
+        );
+        let failed = evidence(TestVerdict::Failed, &[Flag::TestsVanished], &["adds"]);
+        assert_eq!(failed.verdict_words(), "the tests fail");
+        assert_eq!(Evidence::words_of(None), "not verified");
     }
 }

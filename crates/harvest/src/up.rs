@@ -122,16 +122,14 @@ fn finished(style: Style, outcome: &Outcome) -> String {
     let id = outcome.task_id.short();
     match (outcome.status, outcome.reason) {
         (TaskStatus::Completed, _) => {
-            let branch = outcome.branch.as_ref().map_or("no changes", |branch| branch.as_str());
-            let doubt = outcome.evidence.as_ref().filter(|_| outcome.branch.is_some()).and_then(Evidence::doubt);
-            let doubt = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
-            format!(
-                "{} {id} completed{doubt} {} {branch} {} {}",
-                style.ok(),
-                style.dot(),
-                style.dot(),
-                outcome.cost_usd
-            )
+            let (verdict, branch) = match &outcome.branch {
+                Some(branch) => {
+                    (format!(", {}", clean(&Evidence::words_of(outcome.evidence.as_ref()))), branch.as_str())
+                }
+                None => (String::new(), "no changes"),
+            };
+            let dot = style.dot();
+            format!("{} {id} completed{verdict} {dot} {branch} {dot} {}", style.ok(), outcome.cost_usd)
         }
         (_, Some(reason)) if reason.is_stop() => format!("{} {id} stopped: {reason}", style.stopped()),
         (status, _) => {

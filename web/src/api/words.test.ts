@@ -19,6 +19,13 @@ describe("the verdict of a task", () => {
     expect(verdict(having({ flags: ["tests_changed", "ci_changed", "settings_changed"] }))?.text).toBe("verified: 3 passed, tests edited, 2 more flags");
   });
 
+  test("a test that vanished is named", () => {
+    const gone = (vanished: string[], flags = ["tests_vanished"]) => verdict(having({ flags, tests: { vanished } }))?.text;
+    expect(gone(["adds"])).toBe("verified: 3 passed, 1 test vanished (adds)");
+    expect(gone(["adds", "divides"], ["tests_vanished", "tests_changed"])).toBe("verified: 3 passed, 2 tests vanished (adds, …), 1 more flag");
+    expect(gone(["x".repeat(90)])).toContain(`(${"x".repeat(60)}…)`);
+  });
+
   test("completed work that was not tested says that it is not verified", () => {
     expect(verdict({ ...task, evidence: null })).toEqual({ text: "not verified", tone: "warn" });
   });

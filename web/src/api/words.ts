@@ -1,4 +1,5 @@
 import { counted } from "../text/counted";
+import { firstLine } from "../text/harmless";
 import type { SchemaTask, SchemaTaskStatus } from "./schema";
 
 export type SchemaStatus = SchemaTaskStatus;
@@ -92,6 +93,7 @@ const DOUBTS: Record<Evidence["flags"][number], string> = {
   test_helpers_changed: "test helpers edited",
   tests_changed: "tests edited",
   tests_deleted: "tests deleted",
+  tests_vanished: "tests vanished",
   fewer_tests: "fewer tests",
   tests_skipped: "more tests skipped",
   ci_changed: "CI edited",
@@ -100,10 +102,25 @@ const DOUBTS: Record<Evidence["flags"][number], string> = {
   not_isolated: "not isolated",
 };
 
-function doubts(flags: Evidence["flags"]): string {
-  const [first, ...more] = flags;
+/** The same for all flags of a result, with the name of a test that vanished. */
+export function doubts(evidence: Evidence): string {
+  const [first, ...more] = evidence.flags;
   if (!first) return "";
-  return `, ${DOUBTS[first]}${more.length > 0 ? `, ${counted(more.length, "more flag")}` : ""}`;
+  const [gone, ...others] = evidence.tests?.vanished ?? [];
+  const words =
+    first === "tests_vanished" && gone !== undefined
+      ? `${counted(others.length + 1, "test")} vanished (${firstLine(gone, 60)}${others.length > 0 ? ", …" : ""})`
+      : DOUBTS[first];
+  return `, ${words}${more.length > 0 ? `, ${counted(more.length, "more flag")}` : ""}`;
+}
+
+/** What there is to check in a result without flags. */
+export function withoutFlags(evidence: Evidence): string {
+  if (outcome(evidence) !== "verified") return "No flags. The verdict above says why the work is not verified.";
+  if (evidence.passed == null || evidence.baseline.passed == null)
+    return "No flags. How many tests ran is not known: the test runner printed no counts that Harvest can read.";
+  const isNew = (evidence.tests?.added ?? []).length > 0;
+  return `Nothing: no fewer tests ran than at the base, and no more were skipped.${isNew ? " New tests are listed above." : ""}`;
 }
 
 /** What the evidence of a task says, in a few words. Only completed work is called verified or not verified. */
@@ -126,7 +143,7 @@ export function verdict(
         : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
     case "verified":
-      return { text: `${delivered ? "verified: " : ""}${results}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
+      return { text: `${delivered ? "verified: " : ""}${results}${doubts(evidence)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
     case "unchanged":
       return { text: `${not}${failed}, as at the base`, tone: "warn" };
     case "no_tests":

@@ -147,7 +147,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
           </span>
         )}
         {tests && (
-          <span className="hidden sm:inline">
+          <span className="hidden max-w-96 overflow-hidden sm:inline">
             <Badge tone={tests.tone}>{tests.text}</Badge>
           </span>
         )}

@@ -206,7 +206,11 @@ const Card = memo(function Card({ task, now }: { task: SchemaTask; now: number }
         <StatusIcon status={task.status} size={13} />
         <Code>{shortRepository(task.repository)}</Code>
         <span>{task.agent}</span>
-        {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
+        {tests && (
+          <Badge wraps tone={tests.tone}>
+            {tests.text}
+          </Badge>
+        )}
         <time dateTime={task.created_at} className="ml-auto tabular-nums">
           {ago(task.created_at, now)}
         </time>

@@ -3,7 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
-import { changedNothing, isOver, outcome } from "../api/words";
+import { changedNothing, doubts, isOver, outcome, withoutFlags } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { firstLine, harmless, reason } from "../text/harmless";
 import { Stranger } from "../text/show";
@@ -19,6 +19,7 @@ const FLAGS: Record<string, string> = {
   test_helpers_changed: "Helper files of the tests were changed; the changed versions were used",
   tests_changed: "Existing tests were changed",
   tests_deleted: "Tests were deleted",
+  tests_vanished: "Tests that ran before the change are missing; they are listed above",
   fewer_tests: "Fewer tests ran than before the change",
   tests_skipped: "Tests that ran before are now skipped",
   ci_changed: "The CI configuration was changed",
@@ -38,6 +39,7 @@ const VERDICTS: Record<ReturnType<typeof outcome>, { text: string; tone: "good" 
 
 const CHANGES = [
   ["broken", "Pass → fail", "bad"],
+  ["added_failing", "New, fails", "bad"],
   ["fixed", "Fail → pass", "good"],
   ["still_failing", "Still failing", "warn"],
   ["added", "New", "good"],
@@ -76,6 +78,17 @@ function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"
         </p>
       )}
     </section>
+  );
+}
+
+function VerdictBadge({ task, evidence }: { task: SchemaTask; evidence: NonNullable<SchemaTask["evidence"]> }) {
+  if (changedNothing(task)) return <Badge tone="warn">No changes: the tests ran at the base</Badge>;
+  const { text, tone } = VERDICTS[outcome(evidence)];
+  if (outcome(evidence) !== "verified") return <Badge tone={tone}>{text}</Badge>;
+  return (
+    <Badge wraps tone={evidence.flags.length > 0 ? "warn" : tone}>
+      {`${text}${evidence.passed == null ? ", no counts" : ""}${doubts(evidence)}`}
+    </Badge>
   );
 }
 
@@ -121,11 +134,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
       {evidence && (
         <>
           <p className="flex flex-wrap items-center gap-2">
-            {changedNothing(task) ? (
-              <Badge tone="warn">No changes: the tests ran at the base</Badge>
-            ) : (
-              <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
-            )}
+            <VerdictBadge task={task} evidence={evidence} />
             <SignedEvidence task={task.id} />
           </p>
           {evidence.hint && (
@@ -159,11 +168,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
               What to check
             </h2>
             {evidence.flags.length === 0 ? (
-              <p className="text-dim">
-                {outcome(evidence) === "verified"
-                  ? "Nothing: the tests are the same as at the base, and none were skipped."
-                  : "No flags. The verdict above says why the work is not verified."}
-              </p>
+              <p className="text-dim">{withoutFlags(evidence)}</p>
             ) : (
               <ul className="flex flex-col gap-1.5">
                 {evidence.flags.map((flag) => (

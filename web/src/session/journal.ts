@@ -51,5 +51,5 @@ export function useNowAndThen(journal: Journal): number {
     };
     return { subscribe, version: () => version };
   }, [journal]);
-  return useSyncExternalStore(pace.subscribe, pace.version);
+  return useSyncExternalStore(pace.subscribe, pace.version, pace.version);
 }

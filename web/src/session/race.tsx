@@ -158,7 +158,12 @@ function Line({ name, of, winner, children }: { name: string; of: Runner[]; winn
 
 function Tests({ of }: { of: Runner }) {
   const tests = of.task ? verdict(of.task) : null;
-  if (tests) return <Badge tone={tests.tone}>{tests.text}</Badge>;
+  if (tests)
+    return (
+      <Badge wraps tone={tests.tone}>
+        {tests.text}
+      </Badge>
+    );
   if (of.passed) return <Badge tone="good">passed</Badge>;
   return <span className="text-dim">{isOver(of.status) ? "not run" : "not run yet"}</span>;
 }

@@ -35,7 +35,11 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
         <span className="font-medium" data-status={task.status}>
           {words(task.status)}
         </span>
-        {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
+        {tests && (
+          <Badge wraps tone={tests.tone}>
+            {tests.text}
+          </Badge>
+        )}
         {over && !tests && hasWork(task) && <Badge tone="warn">not tested</Badge>}
         {over && !hasWork(task) && !changedNothing(task) && task.kind !== "pr_review" ? (
           <span className="text-dim">No changes</span>

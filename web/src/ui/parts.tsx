@@ -105,8 +105,10 @@ const tones = {
 
 export type Tone = keyof typeof tones;
 
-export function Badge({ tone = "plain", children }: { tone?: Tone; children: ReactNode }) {
-  return <span className={`inline-flex shrink-0 items-center rounded px-1.5 text-xs font-medium whitespace-nowrap ${tones[tone]}`}>{children}</span>;
+/** `wraps`: for words that may not fit into one line, such as the name of a test. */
+export function Badge({ tone = "plain", wraps = false, children }: { tone?: Tone; wraps?: boolean; children: ReactNode }) {
+  const fit = wraps ? "min-w-0 wrap-anywhere" : "shrink-0 whitespace-nowrap";
+  return <span className={`inline-flex ${fit} items-center rounded px-1.5 text-xs font-medium ${tones[tone]}`}>{children}</span>;
 }
 
 /** The browser's own dialog: it keeps the focus, makes the rest inert and closes with Escape. */

@@ -38,9 +38,8 @@ pub(super) struct About<'a> {
 impl About<'_> {
     pub(super) fn body(&self) -> String {
         let mut parts = Vec::new();
-        if let Some(failure) = self.result.failure {
-            parts.push(format!("> **Not finished:** {}", quiet(&failure.message)));
-        }
+        let message = self.result.failure.map(|failure| failure.message.as_str());
+        parts.extend(message.map(|message| format!("> **Not finished:** {}", quiet(message))));
         let (first, later) = match self.turns {
             [first, later @ ..] => (first.summary.as_str(), later),
             [] => ("", self.turns),
@@ -53,7 +52,7 @@ impl About<'_> {
         {
             parts.push(format!("Closes #{number}"));
         }
-        parts.push(format!("### Evidence\n\n{}", evidence(self.result.evidence)));
+        parts.push(format!("### Evidence\n\n{}", evidence(self.result.evidence, message)));
         if let Some(envelope) = &self.envelope {
             parts.push(format!(
                 "<details><summary>Signed evidence</summary>\n\n`harvest evidence verify FILE` checks it, with this in the file:\n\n\
@@ -91,7 +90,8 @@ fn follow_ups(turns: &[TurnReport]) -> Option<String> {
     (!lines.is_empty()).then(|| format!("### Follow-ups\n\n{}", lines.join("\n")))
 }
 
-fn evidence(evidence: Option<&Evidence>) -> String {
+/// The runs and what they come to. `message` stands above, and may have the hint.
+fn evidence(evidence: Option<&Evidence>, message: Option<&str>) -> String {
     let Some(evidence) = evidence else {
         return "No tests were run: there is no test command, or the work did not get that far.".to_owned();
     };
@@ -108,11 +108,8 @@ fn evidence(evidence: Option<&Evidence>) -> String {
         row("base", baseline.exit_code, baseline.passed, baseline.failed, baseline.skipped),
         row("result", evidence.exit_code, evidence.passed, evidence.failed, evidence.skipped),
     ];
-    let verdict = evidence.verdict();
-    if !matches!(verdict, TestVerdict::Verified | TestVerdict::Failed) {
-        lines.push(format!("\n**{}**", sentence(verdict.explain())));
-    }
-    if evidence.passed.is_none() {
+    lines.push(format!("\n**{}**", sentence(&verdict(Some(evidence)))));
+    if evidence.passed.is_none() && evidence.verdict() != TestVerdict::CannotRun {
         lines.push("\nThe test runner printed no counts that Harvest can read.".to_owned());
     }
     for flag in &evidence.flags {
@@ -125,12 +122,19 @@ fn evidence(evidence: Option<&Evidence>) -> String {
         lines.push(format!("\n**{title}** ({}): {}{more}", names.len(), shown.join(", ")));
     }
     lines.extend(evidence.tests.incomplete.as_deref().map(|why| format!("\n⚠ {}", sentence(&quiet(why)))));
-    lines.extend(evidence.hint.as_deref().map(|hint| format!("\n{}", sentence(&quiet(hint)))));
+    let hint = evidence.hint.as_deref().filter(|hint| !message.is_some_and(|message| message.contains(*hint)));
+    lines.extend(hint.map(|hint| format!("\n{}", sentence(&quiet(hint)))));
     if !evidence.output.is_empty() {
         let block = fenced(&evidence.output, usize::MAX);
         lines.push(format!("\n{}", folded("Last lines of the tests", &block)));
     }
     lines.join("\n")
+}
+
+/// The verdict on completed work. Names of tests are a stranger's text.
+pub(super) fn verdict(evidence: Option<&Evidence>) -> String {
+    let name = |name: &str| format!("`{}`", in_code(name));
+    evidence.map_or_else(|| Evidence::words_of(None), |evidence| evidence.verdict_naming(name))
 }
 
 /// Text of a stranger as a block of code: nothing in it is Markdown, and no mention in it is live.
@@ -183,8 +187,10 @@ fn in_code(text: &str) -> String {
 fn checklist(evidence: Option<&Evidence>) -> String {
     let tick = |done: bool, text: &str| format!("- [{}] {text}", if done { "x" } else { " " });
     let proved = evidence.is_some_and(Evidence::proves_success);
-    let untouched =
-        evidence.is_some_and(|evidence| evidence.changed.tests.is_empty() && evidence.changed.helpers.is_empty());
+    let untouched = evidence.is_some_and(|evidence| {
+        let changed = &evidence.changed;
+        changed.tests.is_empty() && changed.helpers.is_empty() && evidence.tests.vanished.is_empty()
+    });
     let quiet = evidence.is_some_and(|evidence| evidence.changed.ci.is_empty() && evidence.changed.settings.is_empty());
     [
         tick(proved, "the tests pass in a clean sandbox"),
@@ -244,6 +250,8 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use harvest_core::{Baseline, ChangedFiles, Flag, TestChanges};
+
     use super::*;
 
     #[test]
@@ -265,6 +273,101 @@ mod tests {
         );
         let many = vec![turn("x", ""); MOST_FOLLOW_UPS + 2];
         assert!(follow_ups(&many).unwrap().starts_with("### Follow-ups\n\n- 2 follow-ups before these\n- **x**\n"));
+    }
+
+    fn failing() -> Evidence {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Evidence {
+            commit: "c".repeat(40),
+            tree: None,
+            command: "make test".into(),
+            exit_code: 1,
+            passed: Some(3),
+            failed: Some(3),
+            skipped: Some(0),
+            duration_ms: 12,
+            environment: "sha256:0".into(),
+            baseline: Baseline { exit_code: 1, passed: Some(3), failed: Some(2), skipped: Some(0) },
+            flags: vec![Flag::TestsVanished],
+            changed: ChangedFiles::default(),
+            verdict: Some(TestVerdict::Failed),
+            tests: TestChanges {
+                fixed: names(&["adds"]),
+                broken: names(&["calls `@ada`"]),
+                added_failing: names(&["divides"]),
+                still_failing: names(&["multiplies"]),
+                added: (0..MOST_NAMES + 2).map(|number| format!("new {number}")).collect(),
+                vanished: names(&["subtracts"]),
+                left_off: 0,
+                incomplete: None,
+            },
+            output: "not ok 3 - divides\n```\n@ada".into(),
+            hint: Some("`bc` is not installed in the sandbox".into()),
+        }
+    }
+
+    #[test]
+    fn the_evidence_of_a_pull_request_lists_each_kind_of_test_with_the_last_lines_and_the_hint() {
+        let new: Vec<String> = (0..MOST_NAMES).map(|number| format!("`new {number}`")).collect();
+        let expected = [
+            "`make test` in a clean sandbox, at the base and at the result:",
+            "",
+            "| | exit code | passed | failed | skipped |",
+            "|---|---|---|---|---|",
+            "| base | 1 | 3 | 2 | 0 |",
+            "| result | 1 | 3 | 3 | 0 |",
+            "",
+            "**The tests fail.**",
+            "",
+            "⚠ tests that ran at the base are missing",
+            "",
+            "**fail → pass** (1): `adds`",
+            "",
+            "**pass → fail** (1): `calls '@ada'`",
+            "",
+            "**new, fails** (1): `divides`",
+            "",
+            "**still failing** (1): `multiplies`",
+            "",
+            &format!("**new** ({}): {} and 2 more", MOST_NAMES + 2, new.join(", ")),
+            "",
+            "**vanished** (1): `subtracts`",
+            "",
+            "`bc` is not installed in the sandbox.",
+            "",
+            "<details><summary>Last lines of the tests</summary>",
+            "",
+            "```text",
+            "not ok 3 - divides",
+            "'''",
+            "@ada",
+            "```",
+            "",
+            "</details>",
+        ];
+        assert_eq!(evidence(Some(&failing()), None), expected.join("\n"));
+        let message = "`make test` ended with exit code 1 at the result; `bc` is not installed in the sandbox";
+        assert!(!evidence(Some(&failing()), Some(message)).contains("installed"), "the hint is told once");
+    }
+
+    #[test]
+    fn a_test_that_vanished_is_named_in_the_verdict_and_takes_the_tick_from_the_checklist() {
+        let passing = Evidence {
+            exit_code: 0,
+            failed: Some(0),
+            verdict: Some(TestVerdict::Verified),
+            tests: TestChanges { vanished: vec!["calls `@ada`".into()], ..TestChanges::default() },
+            output: String::new(),
+            hint: None,
+            ..failing()
+        };
+        let body = evidence(Some(&passing), None);
+        assert!(body.contains("\n**Verified, 1 test vanished (`calls '@ada'`).**\n"), "{body}");
+        assert!(checklist(Some(&passing)).contains("- [ ] no existing test was changed"));
+        let untouched = Evidence { flags: Vec::new(), tests: TestChanges::default(), ..passing };
+        assert!(evidence(Some(&untouched), None).contains("\n**Verified.**"));
+        assert!(checklist(Some(&untouched)).contains("- [x] no existing test was changed"));
+        assert_eq!(verdict(None), "not verified");
     }
 
     #[test]

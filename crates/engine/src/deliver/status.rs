@@ -1,6 +1,6 @@
 //! One comment per task where it was asked for, edited as the work advances.
 
-use harvest_core::{Evidence, FailureReason, Outcome, SessionId, Source, Task, TaskKind, TaskStatus, TestVerdict};
+use harvest_core::{FailureReason, Outcome, SessionId, Source, Task, TaskKind, TaskStatus};
 use harvest_forge::Hosting;
 
 use super::describe;
@@ -99,12 +99,9 @@ impl Engine {
         let text = match outcome.status {
             TaskStatus::Completed if task.kind == TaskKind::PrReview => format!("✅ **Reviewed** · {link}"),
             TaskStatus::Completed => {
-                let told =
-                    |evidence: &&Evidence| evidence.verdict() != TestVerdict::Verified || !evidence.flags.is_empty();
-                let verdict = outcome.evidence.as_ref().filter(told);
-                let verdict = verdict.map(|evidence| format!(" · {}", evidence.verdict_words())).unwrap_or_default();
+                let verdict = describe::verdict(outcome.evidence.as_ref());
                 match pull {
-                    Some(url) => format!("✅ **Done**: {url}{verdict} · {link}"),
+                    Some(url) => format!("✅ **Done**: {url} · {verdict} · {link}"),
                     None => format!("✅ **Done**: no changes · {link}"),
                 }
             }

@@ -10,14 +10,19 @@ use super::report::is_package;
 /// Names kept in each list of the evidence.
 const MOST_NAMES: usize = 100;
 
+/// What cannot be told where the base names only failed tests.
+const UNCERTAIN: &str = "not all tests are known by name at the base; a test under \"pass → fail\" may be new";
+
 /// How tests differ, as far as the runner names them.
-pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
+pub(super) fn compare(base_run: &TestRun, result_run: &TestRun) -> TestChanges {
+    let (base, result) = (&base_run.names, &result_run.names);
     let set = |names: &'_ [String]| names.iter().cloned().collect::<BTreeSet<String>>();
     let (failed_then, failed_now) = (set(&base.failed), set(&result.failed));
     let (passed_then, passed_now) = (set(&base.passed), set(&result.passed));
     let (skipped_then, skipped_now) = (set(&base.skipped), set(&result.skipped));
     // Many runners name only what failed; whether anything is new or has vanished is not known then.
-    let named_then = !passed_then.is_empty() && !base.cut;
+    let none_then = executed(base_run) == Some(0) && base.is_empty() && ended_idle(base_run);
+    let named_then = !base.cut && (!passed_then.is_empty() || none_then);
     let named_now = !passed_now.is_empty() && !result.cut;
     let known_then: BTreeSet<&String> = failed_then.iter().chain(&passed_then).chain(&skipped_then).collect();
     let known_now: BTreeSet<&String> = failed_now.iter().chain(&passed_now).chain(&skipped_now).collect();
@@ -31,16 +36,20 @@ pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
     let fixed = failed_then
         .iter()
         .filter(|name| passed_now.contains(*name) || (!named_now && all_failures_named && !known_now.contains(name)));
+    let (broken, added_failing): (Vec<String>, Vec<String>) =
+        failed_now.difference(&failed_then).cloned().partition(|name| !named_then || known_then.contains(name));
+    let is_uncertain = broken.iter().any(|name| !known_then.contains(name));
     let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name));
     let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name) && !is_package(name));
     TestChanges {
         fixed: list(fixed.cloned().collect()),
-        broken: list(failed_now.difference(&failed_then).cloned().collect()),
+        broken: list(broken),
+        added_failing: list(added_failing),
         still_failing: list(failed_now.intersection(&failed_then).cloned().collect()),
         added: list(added.cloned().collect()),
         vanished: list(vanished.map(|name| (*name).clone()).collect()),
         left_off,
-        incomplete: incomplete(base, result),
+        incomplete: incomplete(base, result).or_else(|| is_uncertain.then(|| UNCERTAIN.to_owned())),
     }
 }
 
@@ -65,7 +74,6 @@ pub(super) fn verdict(
     flags: &[Flag],
     cannot_run: bool,
 ) -> TestVerdict {
-    let executed = |run: &TestRun| Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }.executed();
     let worthless = flags.iter().any(|flag| flag.disqualifies());
     if cannot_run && result.exit_code != 0 && executed(result).unwrap_or(0) == 0 {
         return TestVerdict::CannotRun;
@@ -76,16 +84,20 @@ pub(super) fn verdict(
     }
     if result.exit_code == 0 {
         // A command can end well although tests fail, such as one whose output goes through a pipe.
-        let fails = result.failed.unwrap_or(0) > base.failed.unwrap_or(0) || !changes.broken.is_empty();
+        let fails = result.failed.unwrap_or(0) > base.failed.unwrap_or(0) || changes.has_new_failures();
         return if worthless || fails { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
     // All that failed must be known by name: of one that is not, nobody can say that it failed before. So the runner must have
     // counted, and neither report may have a gap.
     let named = result.names.failed.iter().filter(|name| !is_package(name)).count() as u64;
     let is_named = result.failed.is_some_and(|failed| failed <= named);
-    let same = !changes.still_failing.is_empty() && changes.broken.is_empty() && changes.vanished.is_empty();
+    let same = !changes.still_failing.is_empty() && !changes.has_new_failures() && changes.vanished.is_empty();
     let whole = !result.names.cut && !base.names.cut && !result.timed_out && !worthless;
     if base.exit_code != 0 && same && is_named && whole { TestVerdict::Unchanged } else { TestVerdict::Failed }
+}
+
+fn executed(run: &TestRun) -> Option<u64> {
+    Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }.executed()
 }
 
 /// Ended well, or as a runner ends that found nothing to run: pytest and unittest with 5, Jest and Vitest with 1 and in words.
@@ -126,47 +138,70 @@ mod tests {
         }
     }
 
+    fn changes(base: TestNames, result: TestNames) -> TestChanges {
+        compare(&run(0, base), &run(0, result))
+    }
+
+    fn lists(changes: &TestChanges) -> [String; 6] {
+        changes.lists().map(|(_, names)| names.join(" "))
+    }
+
     fn judge(base: &TestRun, result: &TestRun) -> TestVerdict {
-        verdict(base, result, &compare(&base.names, &result.names), &[], false)
+        verdict(base, result, &compare(base, result), &[], false)
     }
 
     #[test]
     fn each_test_is_fixed_broken_still_failing_new_or_gone() {
-        let changes = compare(&names(&["a", "gone"], &["b", "c"]), &names(&["b", "new"], &["a", "c", "d"]));
-        let lists = changes.lists().map(|(_, names)| names.join(" "));
-        assert_eq!(lists, ["b", "a d", "c", "new", "gone"]);
+        let changes = changes(names(&["a", "gone"], &["b", "c"]), names(&["b", "new"], &["a", "c", "d"]));
+        assert_eq!(changes.lists()[2].0, "new, fails");
+        assert_eq!(lists(&changes), ["b", "a", "d", "c", "new", "gone"], "d is new, and never passed");
+        assert_eq!(changes.incomplete, None);
+        // A test that was skipped at the base is not new.
+        let skipped = TestNames { skipped: vec!["s".into()], ..names(&["a"], &[]) };
+        assert_eq!(lists(&compare(&run(0, skipped), &run(1, names(&["a"], &["s"]))))[1..3], ["s", ""]);
+    }
+
+    #[test]
+    fn where_no_test_ran_at_the_base_all_are_new() {
+        let none = run(5, TestNames::default());
+        let changes = compare(&none, &run(1, names(&["a"], &["b"])));
+        assert_eq!(lists(&changes), ["", "", "b", "", "a", ""]);
+        let broken = TestRun { exit_code: 2, ..none };
+        let changes = compare(&broken, &run(1, names(&["a"], &["b"])));
+        assert_eq!(lists(&changes), ["", "b", "", "", "", ""], "its tests may not have been found");
     }
 
     #[test]
     fn of_a_runner_that_names_only_failures_nothing_is_new_or_gone() {
-        let changes = compare(&names(&[], &["b", "c"]), &names(&[], &["c"]));
-        let lists = changes.lists().map(|(_, names)| names.join(" "));
-        assert_eq!(lists, ["b", "", "c", "", ""]);
+        let fewer = changes(names(&[], &["b", "c"]), names(&[], &["c"]));
+        assert_eq!((lists(&fewer), fewer.incomplete), (["b", "", "", "c", "", ""].map(str::to_owned), None));
+        let more = changes(names(&[], &["c"]), names(&[], &["c", "d"]));
+        assert_eq!(lists(&more), ["", "d", "", "c", "", ""]);
+        assert!(more.incomplete.unwrap().ends_with("may be new"));
     }
 
     #[test]
     fn names_that_were_cut_off_are_told_and_count_neither_as_new_nor_gone_nor_fixed() {
         let cut = |why, names: TestNames| TestNames { cut: true, missing: Some(why), ..names };
-        let whole = names(&["a", "b"], &["c"]);
-        let lists = |changes: &TestChanges| changes.lists().map(|(_, names)| names.join(" "));
+        let whole = || names(&["a", "b"], &["c"]);
         for why in [MissingNames::OutputTooLong, MissingNames::TooManyFailed] {
-            let changes = compare(&whole, &cut(why, names(&[], &["x"])));
-            assert_eq!(lists(&changes), ["", "x", "", "", ""], "{why:?}");
+            let changes = changes(whole(), cut(why, names(&[], &["a"])));
+            assert_eq!(lists(&changes), ["", "a", "", "", "", ""], "{why:?}");
             let told = changes.incomplete.unwrap();
             assert!(told.contains("at the result the") && told.ends_with("vanished tests cannot be told"), "{told}");
         }
-        let changes = compare(&whole, &cut(MissingNames::TooManyPassed, names(&[], &["x"])));
-        assert_eq!(lists(&changes), ["c", "x", "", "", ""], "every failure is named");
-        let changes = compare(&cut(MissingNames::OutputTooLong, names(&[], &[])), &whole);
-        assert_eq!(lists(&changes), ["", "c", "", "", ""]);
-        assert!(changes.incomplete.unwrap().contains("at the base the output is longer"));
-        let built = compare(&whole, &cut(MissingNames::UnnamedFailure, names(&[], &[])));
+        let fixed = changes(whole(), cut(MissingNames::TooManyPassed, names(&[], &["a"])));
+        assert_eq!(lists(&fixed), ["c", "a", "", "", "", ""], "every failure is named");
+        let longer = changes(cut(MissingNames::OutputTooLong, names(&[], &[])), whole());
+        assert_eq!(lists(&longer), ["", "c", "", "", "", ""]);
+        assert!(longer.incomplete.unwrap().contains("at the base the output is longer"));
+        let built = changes(whole(), cut(MissingNames::UnnamedFailure, names(&[], &[])));
         assert_eq!(
             (lists(&built).concat(), built.incomplete),
             (String::new(), None),
             "a build that fails fixes nothing"
         );
-        assert_eq!(compare(&whole, &whole).incomplete, None);
+        assert_eq!(changes(whole(), whole()).incomplete, None);
     }
 
     #[test]

@@ -68,7 +68,11 @@ impl Turn {
         if !self.engine.options.provider.capabilities().isolated {
             flags.push(Flag::NotIsolated);
         }
-        let tests = compare::compare(&baseline.names, &result.names);
+        let tests = compare::compare(&baseline, &result);
+        // First, so that the words of the verdict name the tests.
+        if !tests.vanished.is_empty() {
+            flags.insert(0, Flag::TestsVanished);
+        }
         // Where the command runs at the base, a program that is missing at the result is a fault of the work.
         let hint = hint::find(result.exit_code, &result.output_tail, &self.surroundings().await?)
             .filter(|hint| !hint.of_command || baseline.exit_code != 0);

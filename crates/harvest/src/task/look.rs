@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    Attempt, Code, Event, EventBody, Evidence, FailureReason, Outcome, Overlap, Session, Task, TaskId, TaskStatus,
+    Attempt, Code, Event, EventBody, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict,
     Timestamp, TurnStatus,
 };
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
@@ -18,7 +18,7 @@ use crate::follow::{Follow, ends, tell_idle_here};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{
-    Activity, Cell, Style, Table, age, clean, elapsed, evidence_details, evidence_line, local, paint_diff,
+    Activity, Cell, Style, Table, age, clean, elapsed, evidence_details, evidence_line, local, logged_end, paint_diff,
 };
 
 const TITLE: usize = 44;
@@ -124,10 +124,17 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
 
 fn state(task: &Task, statuses: &Statuses) -> String {
     match (task.reason, unfinished(task, statuses).as_slice()) {
+        (Some(FailureReason::Tests), _) if task.status == TaskStatus::Failed => {
+            let why = match task.evidence.as_ref().map(Evidence::verdict) {
+                Some(TestVerdict::CannotRun) => "tests could not run",
+                Some(TestVerdict::Unchanged) => "tests fail as at the base",
+                _ => FailureReason::Tests.as_str(),
+            };
+            format!("{}: {why}", task.status)
+        }
         (Some(reason), _) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
         (_, []) if is_delivered(task) => {
-            let verdict = task.evidence.as_ref().map(Evidence::verdict_words);
-            format!("{}, {}", task.status, verdict.as_deref().unwrap_or("not verified"))
+            format!("{}, {}", task.status, clean(&Evidence::words_of(task.evidence.as_ref())))
         }
         (_, []) => task.status.to_string(),
         (_, [(first, _)]) => format!("waits for {}", first.short()),
@@ -286,7 +293,7 @@ fn page(
     field("test", task.settings.test.as_deref().unwrap_or("none"));
     if let Some(evidence) = &task.evidence {
         field("evidence", &evidence_line(style.without_color(), evidence));
-        for line in evidence_details(style.without_color(), evidence) {
+        for line in evidence_details(style.without_color(), evidence, task.error.as_deref()) {
             field("", &line);
         }
     }
@@ -410,7 +417,7 @@ pub async fn logs(
     Ok(Exit::Done)
 }
 
-/// The same with the reason for which a task did not complete: whoever reads a log has no other answer.
+/// The same with how the task ended: a reader of the log has no other answer.
 pub fn print_logged(
     global: &Global,
     style: Style,
@@ -419,9 +426,8 @@ pub fn print_logged(
 ) -> Result<(), output::Closed> {
     print(global, activity, event)?;
     match &event.body {
-        EventBody::TaskFinished(Outcome { status, error: Some(error), .. }) if !global.json => {
-            let sign = if *status == TaskStatus::Failed { style.failed() } else { style.stopped() };
-            output::line(&format!("  {sign} {status}: {}", clean(error)))
+        EventBody::TaskFinished(outcome) if !global.json => {
+            logged_end(style, outcome).iter().try_for_each(|line| output::line(line))
         }
         _ => Ok(()),
     }

@@ -8,6 +8,6 @@ mod time;
 
 pub use activity::Activity;
 pub use style::{Style, clean, paint_diff};
-pub use summary::{Place, evidence_details, evidence_line, summary};
+pub use summary::{Place, evidence_details, evidence_line, logged_end, summary};
 pub use table::{Cell, Table};
 pub use time::{age, elapsed, local};

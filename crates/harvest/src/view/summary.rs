@@ -36,7 +36,7 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
         Some(evidence) => {
             field("evidence", evidence_line(style, evidence));
             // What the tests printed stands above, with the run itself.
-            for line in evidence_notes(style, evidence) {
+            for line in evidence_notes(style, evidence, outcome.error.as_deref()) {
                 field("", line);
             }
         }
@@ -73,8 +73,8 @@ fn headline(style: Style, outcome: &Outcome) -> String {
         (TaskStatus::Completed, _) => {
             let verdict = match outcome.evidence.as_ref().map(|evidence| (evidence.verdict(), evidence.verdict_words()))
             {
-                _ if outcome.branch.is_none() => "completed, nothing changed".to_owned(),
-                Some((TestVerdict::Verified, words)) => format!("completed and {words}"),
+                _ if outcome.branch.is_none() => "completed, no changes".to_owned(),
+                Some((TestVerdict::Verified, words)) => format!("completed and {}", clean(&words)),
                 Some((_, words)) => format!("completed, {words}"),
                 None => "completed, not verified".to_owned(),
             };
@@ -86,6 +86,23 @@ fn headline(style: Style, outcome: &Outcome) -> String {
         }
         _ => format!("{} {} {why}", style.failed(), style.bold("failed:")),
     }
+}
+
+/// How a task ended, as the last lines of its log.
+pub fn logged_end(style: Style, outcome: &Outcome) -> Vec<String> {
+    let end = match (&outcome.error, outcome.status) {
+        (None, TaskStatus::Completed) => headline(style, outcome),
+        (None, _) => return Vec::new(),
+        (Some(error), status) => {
+            let sign = if status == TaskStatus::Failed { style.failed() } else { style.stopped() };
+            format!("{sign} {status}: {}", clean(error))
+        }
+    };
+    let notes = outcome.evidence.iter().flat_map(|evidence| {
+        let notes = evidence_notes(style, evidence, outcome.error.as_deref());
+        notes.into_iter().map(|line| format!("    {line}"))
+    });
+    std::iter::once(format!("  {end}")).chain(notes).collect()
 }
 
 /// `make test`: 2 passed, 1 failed → 3 passed
@@ -103,14 +120,14 @@ pub fn evidence_line(style: Style, evidence: &Evidence) -> String {
 }
 
 /// What is behind the evidence: doubts, single tests, why the tests could not run and what they printed last.
-pub fn evidence_details(style: Style, evidence: &Evidence) -> Vec<String> {
-    let mut lines = evidence_notes(style, evidence);
+pub fn evidence_details(style: Style, evidence: &Evidence, error: Option<&str>) -> Vec<String> {
+    let mut lines = evidence_notes(style, evidence, error);
     lines.extend(evidence.output.lines().map(|line| style.dim(&clean(line))));
     lines
 }
 
-/// The same without what the tests printed.
-fn evidence_notes(style: Style, evidence: &Evidence) -> Vec<String> {
+/// The same without what the tests printed, and without the hint if the error has it.
+fn evidence_notes(style: Style, evidence: &Evidence, error: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     if !matches!(evidence.verdict(), TestVerdict::Verified | TestVerdict::Failed) {
         lines.push(style.warn(evidence.verdict().explain()));
@@ -125,7 +142,8 @@ fn evidence_notes(style: Style, evidence: &Evidence) -> Vec<String> {
         lines.push(format!("{title}: {shown}{more}"));
     }
     lines.extend(evidence.tests.incomplete.as_deref().map(|why| style.warn(&clean(why))));
-    lines.extend(evidence.hint.as_deref().map(|hint| style.warn(&clean(hint))));
+    let hint = evidence.hint.as_deref().filter(|hint| !error.is_some_and(|error| error.contains(*hint)));
+    lines.extend(hint.map(|hint| style.warn(&clean(hint))));
     lines
 }
 

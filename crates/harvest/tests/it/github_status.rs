@@ -160,6 +160,19 @@ fn a_task_that_changes_nothing_is_told_as_that_on_the_issue() {
 }
 
 #[test]
+fn work_that_no_test_proved_is_told_as_not_verified_on_the_issue() {
+    let world = World::empty();
+    crate::support::init(&world.repo());
+    world.write("README", "A repository without tests\n");
+    world.commit("Start");
+    let hub = Hub::new(&world);
+    let _server = serve(&world, &hub, "", &json!([{ "shell": "echo x > x" }, { "say": "Done." }]));
+    ask(&hub);
+    let body = comment_at_the_end(&world, &hub, "**Done**");
+    assert!(body.contains("/pull/2 · not verified · "), "{body}");
+}
+
+#[test]
 fn the_status_comment_tells_that_a_tested_result_waits_for_approval() {
     let world = World::new();
     let hub = Hub::new(&world);

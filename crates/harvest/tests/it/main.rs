@@ -99,6 +99,7 @@ mod survive;
 mod task;
 mod terminal;
 mod torture;
+mod verdict_table;
 mod verdicts;
 mod warm;
 mod worker_limits;

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use crate::journeys::{CLICK, SHELL_QUOTE, unpack};
+use crate::journeys::{CLICK, NO_REGISTRIES, SHELL_QUOTE, registries_answer, unpack};
 use crate::packages::settings;
 use crate::support::World;
 
@@ -39,10 +39,8 @@ fn people_use_the_page() {
 #[test]
 #[ignore = "needs the packages of the page, Chromium and the network"]
 fn people_change_projects_of_others_on_the_page() {
-    let asked = Command::new("timeout").args(["30", "npm", "view", "left-pad", "version"]).output().unwrap();
-    if !asked.status.success() {
-        harvest_testing::skip("the registries of packages cannot be reached");
-        return;
+    if !registries_answer() {
+        return harvest_testing::skip(NO_REGISTRIES);
     }
     let world = World::empty();
     let (_mirror, config) = settings(&world);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Ran, World};
 
 /// Prints TAP: a test for each file of `cases`, which passes if the file says so.
-const SUITE: &str = r#"number=0
+pub const SUITE: &str = r#"number=0
 status=0
 for case in cases/*; do
   number=$((number + 1))
@@ -118,6 +118,10 @@ fn no_tests_before_or_after_completes_unverified_and_says_so() {
     let (show, logs) = told(&world, &outcome);
     assert!(show.contains("not verified: no tests ran, before or after"), "{show}");
     assert!(logs.contains("tests at the result: no tests ran"), "{logs}");
+    let script = world.script(&json!([{ "shell": "echo x > x" }, {}]));
+    world.json(&[&["task", "add", "Fix it"], &test[..]].concat());
+    let up = world.harvest(&["up", "--until-empty", "--model-script"]).args(&[&script]).finish();
+    assert!(up.stdout.contains(" completed, not verified: no tests ran, before or after · harvest/"), "{up:?}");
     let strict = [&test[..], &["--require-tests"]].concat();
     let refused = world.run(&json!([{ "shell": "echo x > x" }, {}]), &strict).assert_ended(1, "failed", Some("tests"));
     assert!(refused["error"].as_str().unwrap().ends_with("ran no tests, and tests are required"), "{refused:#}");
@@ -144,10 +148,10 @@ fn a_red_base_with_the_same_failures_is_unchanged_and_a_project_may_accept_it() 
 
 #[test]
 fn a_red_base_that_gets_worse_fails_with_the_names() {
-    for (change, broken, vanished) in [
-        ("echo fail > cases/adds", "adds", ""),
-        ("echo fail > cases/new", "new", ""),
-        ("rm cases/adds; echo pass > cases/other", "", "adds"),
+    for (change, lists, line) in [
+        ("echo fail > cases/adds", ["adds", "", ""], "pass → fail: adds\n"),
+        ("echo fail > cases/new", ["", "new", ""], "new, fails: new\n"),
+        ("rm cases/adds; echo pass > cases/other", ["", "", "adds"], "vanished: adds\n"),
     ] {
         let world = world(&[("adds", "pass"), ("old", "fail"), ("second", "pass")]);
         let config = world.path().join("accept.toml");
@@ -155,10 +159,13 @@ fn a_red_base_that_gets_worse_fails_with_the_names() {
         let ran = run(&world, change, &["--config", config.to_str().unwrap()]);
         let outcome = ran.assert_ended(1, "failed", Some("tests"));
         assert_eq!(outcome["evidence"]["verdict"], "failed", "{change}: {outcome:#}");
-        let lists = ["broken", "vanished"].map(|list| names(&outcome, list).join(" "));
-        assert_eq!(lists, [broken, vanished], "{change}");
-        let (_, logs) = told(&world, &outcome);
+        let named = ["broken", "added_failing", "vanished"].map(|list| names(&outcome, list).join(" "));
+        assert_eq!(named, lists, "{change}");
+        let (show, logs) = told(&world, &outcome);
         assert!(logs.contains("- old\n"), "{logs}");
+        for text in [&show, &logs] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 }
 

@@ -1,0 +1,140 @@
+// What the page says of the tasks of the verdict table, which an end-to-end test of the program writes and checks.
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { renderToStaticMarkup } from "react-dom/server";
+import { describe, expect, test } from "vitest";
+import table from "../../../crates/harvest/tests/it/verdict_table.json";
+import type { SchemaTask } from "../api/schema";
+import { verdict } from "../api/words";
+import { Journal } from "../stream/journal";
+import { EvidenceTab } from "./evidence";
+
+const tasks = table as unknown as Record<string, SchemaTask>;
+
+/** The evidence of a task as a reader of the page has it, one element in a line. */
+function tab(task: SchemaTask): string[] {
+  const page = renderToStaticMarkup(
+    <QueryClientProvider client={new QueryClient()}>
+      <EvidenceTab task={task} journal={new Journal()} />
+    </QueryClientProvider>,
+  );
+  const decoded = page
+    .replace(/<[^>]*>/g, "\n")
+    .replaceAll("&#x27;", "'")
+    .replaceAll("&quot;", '"')
+    .replaceAll("&lt;", "<")
+    .replaceAll("&gt;", ">")
+    .replaceAll("&amp;", "&");
+  return decoded.split("\n").filter((line) => line.trim() !== "");
+}
+
+/** From one line to the next, without them. */
+function between(lines: string[], from: string, to: string): string[] {
+  const start = lines.indexOf(from);
+  return start < 0 ? [] : lines.slice(start + 1, lines.indexOf(to, start));
+}
+
+const NO_FLAGS = "No flags. The verdict above says why the work is not verified.";
+const NOTHING = "Nothing: no fewer tests ran than at the base, and no more were skipped.";
+
+const CASES: Record<string, { list: string; badge: string; hint: boolean; tests: string[]; output: string[]; check: string[] }> = {
+  command_missing: {
+    list: "tests could not run",
+    badge: "Not verified: the test command could not run",
+    hint: true,
+    tests: [],
+    output: ["/bin/sh: surely-not-installed: not found"],
+    check: [NO_FLAGS],
+  },
+  red_base_unchanged: {
+    list: "1 failed, as at the base",
+    badge: "Unchanged: the tests that fail also fail at the base",
+    hint: false,
+    tests: ["Still failing (1)", "divides"],
+    output: ["ok 1 - adds", "not ok 2 - divides", "1..2"],
+    check: [NO_FLAGS],
+  },
+  red_base_worse: {
+    list: "0 passed, 2 failed",
+    badge: "The tests fail",
+    hint: false,
+    tests: ["Pass → fail (1)", "adds", "Still failing (1)", "divides"],
+    output: ["not ok 1 - adds", "not ok 2 - divides", "1..2"],
+    check: [NO_FLAGS],
+  },
+  new_test_that_fails: {
+    list: "1 passed, 1 failed",
+    badge: "The tests fail",
+    hint: false,
+    tests: ["New, fails (1)", "divides"],
+    output: ["ok 1 - adds", "not ok 2 - divides", "1..2"],
+    check: [NO_FLAGS],
+  },
+  test_that_fails_at_the_base: {
+    list: "verified: 2 passed",
+    badge: "Verified",
+    hint: false,
+    tests: ["Fail → pass (1)", "divides"],
+    output: [],
+    check: [NOTHING],
+  },
+  vanished_test: {
+    list: "verified: 2 passed, 1 test vanished (divides)",
+    badge: "Verified, 1 test vanished (divides)",
+    hint: false,
+    tests: ["New (1)", "halves", "Vanished (1)", "divides"],
+    output: [],
+    check: ["Tests vanished", "Tests that ran before the change are missing; they are listed above"],
+  },
+  no_counts: {
+    list: "verified: tests pass, no counts",
+    badge: "Verified, no counts",
+    hint: false,
+    tests: [],
+    output: [],
+    check: ["No flags. How many tests ran is not known: the test runner printed no counts that Harvest can read."],
+  },
+};
+
+describe("the verdict table on the page", () => {
+  test("has every case", () => expect(Object.keys(tasks).sort()).toEqual(Object.keys(CASES).sort()));
+
+  test.each(Object.entries(CASES))("%s", (name, expected) => {
+    const task = tasks[name];
+    if (!task) throw new Error(`no task ${name}`);
+    const lines = tab(task);
+    const said = {
+      list: verdict(task)?.text,
+      badge: lines[0],
+      hint: task.evidence?.hint != null && lines.includes(task.evidence.hint),
+      tests: between(lines, "Tests that changed", task.evidence?.output ? "Last lines of the test output" : "What to check"),
+      output: between(lines, "Last lines of the test output", "What to check"),
+      check: between(lines, "What to check", "Test runs and their output"),
+    };
+    expect(said).toEqual(expected);
+  });
+});
+
+/** A verified task whose evidence says something else as well. */
+function having(of: object): SchemaTask {
+  const task = tasks.test_that_fails_at_the_base;
+  return { ...task, evidence: { ...task?.evidence, ...of } } as unknown as SchemaTask;
+}
+
+describe("what there is to check in a result without flags", () => {
+  const check = (of: object) => between(tab(having(of)), "What to check", "Test runs and their output")[0];
+
+  test("new tests are not called the same as at the base", () => {
+    expect(check({ tests: { added: ["halves"] } })).toBe(`${NOTHING} New tests are listed above.`);
+  });
+
+  test("nothing is claimed about a number that is not known, at the base or at the result", () => {
+    expect(check({ baseline: { exit_code: 0 } })).toMatch(/^No flags. How many tests ran is not known/);
+  });
+});
+
+test("lists of tests say how many names were left out, and why the comparison is incomplete", () => {
+  const tests = { broken: ["adds"], fixed: ["divides"], left_off: 7, incomplete: "not all tests are known by name" };
+  const shown = between(tab(having({ tests })), "Tests that changed", "What to check");
+  expect(shown.slice(0, 4)).toEqual(["Pass → fail (1)", "adds", "Fail → pass (1)", "divides"]);
+  expect(shown.slice(4).join(" ")).toBe("and 7 more not all tests are known by name");
+});
