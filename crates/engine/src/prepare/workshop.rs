@@ -80,7 +80,7 @@ impl Recorder for NetworkLog {
 pub(crate) struct Outcome {
     pub(crate) ran: Ran,
     /// The registry for whose sake it was ended: its package manager would have gone on trying for minutes.
-    pub(super) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Workshop {

@@ -7,8 +7,8 @@ use harvest_workspace::{Mirror, Snapshot, script};
 
 use super::report::{Counts, read_counts};
 use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, hint, last_lines, repository_name};
-use crate::place::{Ran, millis};
-use crate::prepare::{self, Workshop};
+use crate::place::millis;
+use crate::prepare::{self, Outcome, Workshop};
 use crate::{Engine, Error, Stop};
 
 /// For the commands of a trial together; the sandbox ends by itself then.
@@ -44,21 +44,22 @@ impl Engine {
         &self,
         owner: &OwnerId,
         source: &str,
-        at: (&Mirror, &str),
+        mirror: &Mirror,
+        commit: &str,
         command: &str,
         stop: &Stop,
     ) -> Result<Option<Trial>, Error> {
-        let (mirror, commit) = at;
         let (snapshot, _) = self.snapshot_for(mirror, commit).await?;
         let mut workshop = Workshop::record(self, owner).await?;
-        let ran = run(&mut workshop, source, at, &snapshot, command, stop).await;
+        let ran = run(&mut workshop, source, mirror, commit, &snapshot, command, stop).await;
         workshop.leave().await?;
-        let Some(ran) = ran? else { return Ok(None) };
+        let Some(Outcome { ran, trouble }) = ran? else { return Ok(None) };
         let printed = self.options.redactor.redact(&ran.tail).into_owned();
         let Counts { passed, failed, skipped } = read_counts(&printed);
-        let hint = match ran.exit_code {
-            Some(code) => hint::find(code, &printed, &self.surroundings(source).await?).map(|hint| hint.text),
-            None => None,
+        let hint = match (trouble, ran.exit_code) {
+            (Some(trouble), _) => Some(trouble.to_string()),
+            (None, Some(code)) => hint::find(code, &printed, &self.surroundings(source).await?).map(|hint| hint.text),
+            (None, None) => None,
         };
         Ok(Some(Trial {
             exit_code: ran.exit_code,
@@ -93,20 +94,18 @@ impl Engine {
 async fn run(
     workshop: &mut Workshop,
     source: &str,
-    (mirror, commit): (&Mirror, &str),
+    mirror: &Mirror,
+    commit: &str,
     snapshot: &Snapshot,
     command: &str,
     stop: &Stop,
-) -> Result<Option<Ran>, Error> {
+) -> Result<Option<Outcome>, Error> {
     workshop.open_on(source, mirror, snapshot, WALL).await?;
     if snapshot.manifest().is_some() {
         let settled = workshop.run(&script::settle(), &[("BASE", commit)], SCRIPT_LIMIT, stop, |_| {}).await?;
-        match settled {
-            None => return Ok(None),
-            Some(settled) if !settled.ran.succeeded() => return Ok(Some(settled.ran)),
-            Some(_) => {}
+        if !settled.as_ref().is_some_and(|settled| settled.ran.succeeded()) {
+            return Ok(settled);
         }
     }
-    let outcome = workshop.run(command, &TEST_ENVIRONMENT, TEST_LIMIT, stop, |_| {}).await?;
-    Ok(outcome.map(|outcome| outcome.ran))
+    workshop.run(command, &TEST_ENVIRONMENT, TEST_LIMIT, stop, |_| {}).await
 }

@@ -378,8 +378,8 @@ impl Guide<'_> {
         let model = ModelChoice { provider: Provider::Anthropic, model: None };
         let engine = installation.engine(provider, None, model)?;
         let owner = installation.own(OwnerKind::Run).await?;
-        let at = (&chosen.mirror, chosen.base.commit.as_str());
-        let tried = engine.try_tests(owner.id(), chosen.forge.name(), at, command, &stop).await;
+        let (source, commit) = (chosen.forge.name(), chosen.base.commit.as_str());
+        let tried = engine.try_tests(owner.id(), source, &chosen.mirror, commit, command, &stop).await;
         self.signals.leave();
         installation.let_go(owner, tried.map_err(Failure::from)).await
     }
@@ -396,9 +396,10 @@ impl Guide<'_> {
         let counts = counts.collect::<Vec<_>>().join(", ");
         let (state, result) = match trial.exit_code {
             _ if trial.timed_out => (StepState::Failed, format!("did not end within {time}")),
-            Some(0) if counts.is_empty() => (StepState::Done, "passed; it prints no counts".to_owned()),
             // Tests that fail before the first task are what it may be about.
             Some(_) if trial.ran_tests() => (StepState::Done, format!("{counts} in {time}")),
+            Some(0) if trial.passed.is_none() => (StepState::Done, "passed; it prints no counts".to_owned()),
+            Some(0) => (StepState::Unchecked, "ran no tests".to_owned()),
             Some(code) => (StepState::Failed, format!("ended with exit code {code}")),
             None => (StepState::Failed, "was killed".to_owned()),
         };

@@ -45,7 +45,9 @@ impl Document {
     pub fn differences(&self, schema: &Value, value: &Value, place: &str) -> Vec<String> {
         let schema = self.follow(schema);
         if let Some(choices) = schema["oneOf"].as_array() {
-            let tried = choices.iter().map(|choice| self.differences(choice, value, place));
+            // What may be null is described by what it is otherwise.
+            let others = choices.iter().filter(|choice| choice["type"] != "null");
+            let tried = others.map(|choice| self.differences(choice, value, place));
             return tried.min_by_key(Vec::len).unwrap_or_default();
         }
         match value {
@@ -158,7 +160,12 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
     assert_eq!(session, client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok());
     for (command, path) in [("repo list", "/api/repositories"), ("template list", "/api/templates")] {
         let args: Vec<&str> = command.split(' ').collect();
-        let answer = client.get(path).ok();
-        assert_eq!((&here(&args), &there(&args)), (&answer, &answer), "{command}");
+        // The server may be building its snapshot meanwhile.
+        let still = |mut list: Value| {
+            list["items"].as_array_mut().unwrap().iter_mut().for_each(|item| drop(item["snapshot"].take()));
+            list
+        };
+        let answer = still(client.get(path).ok());
+        assert_eq!((&still(here(&args)), &still(there(&args))), (&answer, &answer), "{command}");
     }
 }
