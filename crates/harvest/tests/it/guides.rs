@@ -340,6 +340,7 @@ fn beads_in_the_guide_are_what_the_program_prints() {
         issue("or-3", "Say hello", "closed"),
     ];
     world.write(".beads/issues.jsonl", format!("{}\n", issues.join("\n")));
+    world.write("Makefile", "test:\n\t@sh test.sh\n");
     world.commit("Issues");
     let mut story = Story::new(&world, &[("", json!([{ "shell": FIX }, {}]))]);
     story.tell(USER, "harvest import beads");

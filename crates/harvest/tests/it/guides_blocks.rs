@@ -93,7 +93,7 @@ fn refusals_in_the_documents_are_what_the_program_prints() {
     world.commit("Mistakes");
     let mut story = Story::new(&world, &[]);
     let cases: [(&str, &str, &[&[&str]]); 4] = [
-        (USER, "error[HV-0103]", &[&["run", "Mend it", "--base", "nope"]]),
+        (USER, "error[HV-0103]", &[&["task", "add", "Mend it", "--base", "nope"]]),
         (USER, "error[HV-0181]", &[&["schedule", "add", "0 25 * * *", "Tidy up"]]),
         (USER, "error[HV-0172]", &[&["import", "beads", "circle.jsonl"], &["import", "beads", "bad.jsonl"]]),
         (
