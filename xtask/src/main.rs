@@ -9,6 +9,7 @@ mod layers;
 mod manifest;
 mod named_tests;
 mod tidy;
+mod words;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn check() -> anyhow::Result<ExitCode> {
     let packages = manifest::read_workspace()?;
     let mut faults = layers::faults(&packages);
     faults.extend(tidy::faults(&packages)?);
+    faults.extend(words::faults(&packages)?);
     faults.extend(named_tests::faults()?);
     for fault in &faults {
         eprintln!("{fault}");

@@ -88,7 +88,7 @@ impl Plan {
     pub(crate) fn prompt(&self, prompt: &str) -> String {
         const PLAN: &str = "Make a plan, and change nothing yet: no file, no commit, nothing outside. Look at whatever you need. \
                             Your last message has to be the plan itself, complete: what is to be changed and where, in which \
-                            order, and how it will be tested. A person reads it and decides. What is to be done:";
+                            order, and how it will be tested. A person reads it and decides. The task:";
         match self {
             Self::None => prompt.to_owned(),
             Self::Wanted { turned_down: None } => format!("{PLAN}\n\n{prompt}"),
@@ -106,7 +106,7 @@ impl Plan {
 const RESEARCH: &str = "Look around, and change nothing: no file, no commit, nothing outside. Find out what there is to know before \
                         anyone plans what follows: which parts are concerned and how they work together, what depends on them, \
                         what was tried before, what could go wrong. Your last message has to be what you found, complete, with \
-                        the paths it is about. What is to be done later:";
+                        the paths it is about. The task that follows later:";
 
 /// What is asked of whoever reads a plan.
 const REVIEW: &str = "Another agent has made the plan below. Find what is wrong with it; change nothing. Check what it claims against \

@@ -36,7 +36,7 @@ pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
 };
 pub use shell::Shell;
-pub use stats::Stats;
+pub use stats::{By, Stats};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
@@ -588,8 +588,8 @@ pub struct WorkPlace {
   harvest interrupt --all
   echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same with a file named after the task's full ID
 
-The agent may end its step. Its work and what it remembers are kept, no sandbox is held, and `harvest session resume ID` goes
-on. Works wherever the task is worked on.")]
+The agent may end its step. Its work and its memory are kept, no sandbox is held, and `harvest session resume ID` continues
+it. Works wherever the task is worked on.")]
 pub struct Interrupt {
     /// ID of the task or of its session, or its first characters
     #[arg(required_unless_present = "all", conflicts_with = "all")]

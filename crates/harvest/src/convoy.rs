@@ -11,7 +11,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::task::look;
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 
 pub const MOST: usize = 500;
 /// What the names of races begin with.
@@ -49,9 +49,17 @@ pub fn show_list(global: &Global, style: Style, convoys: &[Batch]) {
     if convoys.is_empty() {
         output::complain("no convoys yet; start one: harvest task add … --convoy spring-clean");
     }
+    let mut table = Table::new(style, &["name", "progress", "tasks", "cost"]);
     for convoy in convoys {
-        let _ = output::line(&line(style, convoy));
+        let paint = if count(convoy, "failed") > 0 { Style::bad } else { |_: Style, text: &str| text.to_owned() };
+        table.row([
+            Cell::new(clean(&convoy.name)).painted(Style::bold),
+            bar(style, convoy).into(),
+            Cell::new(words(style.without_color(), convoy)).painted(paint),
+            Cell::new(convoy.cost_usd.to_string()).right(),
+        ]);
     }
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
 }
 
 pub fn show_tasks(global: &Global, style: Style, convoy: &Batch, tasks: &ListedPage, now: Timestamp) {
@@ -65,22 +73,34 @@ pub fn show_tasks(global: &Global, style: Style, convoy: &Batch, tasks: &ListedP
     }
 }
 
-/// `spring-clean  [████████░░]  8 of 10 done, 1 failed · $1.20`
+/// `spring-clean  ████████░░  8 of 10 completed, 1 failed · $1.20`
 pub fn line(style: Style, convoy: &Batch) -> String {
+    let (bar, words) = (bar(style, convoy), words(style, convoy));
+    format!("{}  {bar}  {words} {} {}", style.bold(&convoy.name), style.dot(), convoy.cost_usd)
+}
+
+fn count(convoy: &Batch, status: &str) -> u64 {
+    convoy.tasks.get(status).copied().unwrap_or(0)
+}
+
+/// How many of its tasks have ended.
+fn bar(style: Style, convoy: &Batch) -> String {
     const WIDTH: u64 = 20;
-    let count = |status: &str| convoy.tasks.get(status).copied().unwrap_or(0);
-    let (completed, failed, cancelled) = (count("completed"), count("failed"), count("cancelled"));
+    let ended: u64 = ["completed", "failed", "cancelled"].iter().map(|status| count(convoy, status)).sum();
     let all: u64 = convoy.tasks.values().sum();
-    let filled = (completed + failed + cancelled) * WIDTH / all.max(1);
-    let bar: String =
-        (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect();
+    let filled = ended * WIDTH / all.max(1);
+    (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect()
+}
+
+fn words(style: Style, convoy: &Batch) -> String {
+    let [completed, failed, cancelled] = ["completed", "failed", "cancelled"].map(|status| count(convoy, status));
+    let all: u64 = convoy.tasks.values().sum();
     // A race has one winner; the end of the others is no failure of the whole.
-    let words = if completed > 0 && convoy.name.starts_with(RACE) {
+    if completed > 0 && convoy.name.starts_with(RACE) {
         format!("won, {} of {all} entrants did not win", all - completed)
     } else {
         let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
         let stopped = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
         format!("{completed} of {all} completed{failures}{stopped}")
-    };
-    format!("{}  {bar}  {words} {} {}", style.bold(&convoy.name), style.dot(), convoy.cost_usd)
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harvest_core::{Code, Stopping, TaskId, TaskStatus};
 use harvest_store::{Error, Order, Record, TaskQuery, recorded};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::audit;
 use crate::cli::{Global, Interrupt};
@@ -14,6 +14,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::session;
+use crate::task;
 use crate::view::Style;
 
 /// An agent may take its time to end: it is asked twice, and then its work is brought out.
@@ -48,19 +49,32 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
             return Err(Failure::refused(Code::NotAtWork, message, help));
         }
     }
-    show(global, style, &wait(&installation, &asked).await?);
+    wait(&installation, &asked).await?;
+    let mut items = Vec::new();
+    for task in &asked {
+        let detail = task::document(&installation, task).await?;
+        items.push(Asked { id: task.clone(), status: detail.task.status, document: json!(detail) });
+    }
+    show(global, style, &items);
     Ok(Exit::Done)
 }
 
-fn show(global: &Global, style: Style, items: &[(TaskId, TaskStatus)]) {
+/// What is known of a task that was asked to pause.
+pub struct Asked {
+    pub id: TaskId,
+    pub status: TaskStatus,
+    /// As the API shows it.
+    pub document: Value,
+}
+
+fn show(global: &Global, style: Style, items: &[Asked]) {
     let _ = if global.json {
-        output::json(
-            &json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }),
-        )
+        let items: Vec<&Value> = items.iter().map(|asked| &asked.document).collect();
+        output::json(&json!({ "items": items, "next_cursor": null }))
     } else if items.is_empty() {
         output::line(&format!("{} no task is running", style.ok()))
     } else {
-        items.iter().try_for_each(|(id, status)| output::line(&told(style, id, *status)))
+        items.iter().try_for_each(|asked| output::line(&told(style, &asked.id, asked.status)))
     };
 }
 
@@ -107,20 +121,19 @@ async fn at_work(installation: &Installation) -> Result<Vec<TaskId>, Failure> {
 }
 
 /// Until none of them is at work, or for as long as there is patience. Whoever gives a turn back wakes the queue.
-async fn wait(installation: &Installation, tasks: &[TaskId]) -> Result<Vec<(TaskId, TaskStatus)>, Failure> {
+async fn wait(installation: &Installation, tasks: &[TaskId]) -> Result<(), Failure> {
     let store = &installation.store;
     let mut changed = store.watch_queue();
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         changed.mark_unchanged();
-        let mut now = Vec::with_capacity(tasks.len());
+        let mut is_over = true;
         for task in tasks {
-            now.push((task.clone(), store.task(task).await?.task.status));
+            let status = store.task(task).await?.task.status;
+            is_over &= !matches!(status, TaskStatus::Provisioning | TaskStatus::Running);
         }
-        let is_at_work = |status: TaskStatus| matches!(status, TaskStatus::Provisioning | TaskStatus::Running);
-        let is_over = now.iter().all(|(_, status)| !is_at_work(*status));
         if is_over || !matches!(tokio::time::timeout_at(deadline, changed.changed()).await, Ok(Ok(()))) {
-            return Ok(now);
+            return Ok(());
         }
     }
 }

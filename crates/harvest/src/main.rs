@@ -90,6 +90,7 @@ fn main() -> ExitCode {
             return ExitCode::from(Exit::Failed as u8);
         }
     };
+    let is_doctor = matches!(cli.command, Command::Doctor(_));
     let exit = match runtime.block_on(recorded(name, cli, environment)) {
         Ok(exit) => exit,
         Err(failure) => {
@@ -97,6 +98,10 @@ fn main() -> ExitCode {
             failure.exit
         }
     };
+    if is_doctor {
+        // It may still look up a name that no server answers for, on a thread that cannot be stopped.
+        runtime.shutdown_background();
+    }
     ExitCode::from(exit as u8)
 }
 

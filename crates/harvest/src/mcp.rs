@@ -15,7 +15,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
 use crate::output;
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 
 const FOLDER: &str = "mcp";
 
@@ -137,17 +137,28 @@ async fn list(global: &Global, environment: &Environment, style: Style) -> Resul
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
         return Ok(Exit::Done);
     }
+    let mut table = Table::new(style, &["", "name", "enabled", "about", "runs"]);
     for item in &items {
-        let sign = if item.has_key == Some(false) { style.stopped() } else { style.ok() };
-        let used = if item.in_use { style.dim("  for every task") } else { String::new() };
-        let name = style.bold(&format!("{:<16}", item.entry.server.name));
-        let mut lines = vec![format!("{sign} {name} {}{used}", clean(&item.entry.about))];
-        lines.push(style.dim(&format!("                   {}", runs(&item.entry.server))));
-        lines.extend(item.hint().map(|hint| format!("                   key  {}", style.accent(&hint))));
-        if lines.iter().any(|line| output::line(line).is_err()) {
-            break;
-        }
+        let sign = style.without_color();
+        let (sign, paint): (String, fn(Style, &str) -> String) = match item.has_key {
+            Some(false) => (sign.stopped(), Style::warn),
+            _ => (sign.ok(), Style::good),
+        };
+        table.row([
+            Cell::new(sign).painted(paint),
+            Cell::new(item.entry.server.name.as_str()).painted(Style::bold),
+            if item.in_use { "every task" } else { "" }.into(),
+            clean(&item.entry.about).into(),
+            Cell::new(runs(&item.entry.server)).painted(Style::dim),
+        ]);
     }
+    let mut lines = table.lines();
+    // From the last one, so that the places of those before stay.
+    for (place, item) in items.iter().enumerate().rev() {
+        let below = place + 2;
+        lines.splice(below..below, item.hint().map(|hint| format!("     key  {}", style.accent(&hint))));
+    }
+    let _ = lines.iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 

@@ -1,5 +1,5 @@
 //! Where this person's own npm, pip and cargo get packages: registry, proxy and certificates. Sandboxes see none of these
-//! files, so the gateway has to be told; it is asked for first.
+//! files and variables, so the gateway has to be told; it is asked for first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ const OF_THE_MACHINE: &[&str] = &[
 pub struct Setting {
     pub key: &'static str,
     pub value: String,
-    /// The file that says so.
-    pub from: PathBuf,
+    /// The file or the variable that says so.
+    pub from: String,
 }
 
 impl Setting {
@@ -37,13 +37,14 @@ impl Setting {
     }
 
     pub fn advice(&self) -> String {
-        format!("as {} says, write under [registries] in harvest.toml: {}", self.from.display(), self.line())
+        format!("as {} says, write under [registries] in harvest.toml: {}", self.from, self.line())
     }
 }
 
 /// What package managers on this machine use and the gateway does not.
 pub fn unused(environment: &Environment, options: &Options) -> Vec<Setting> {
-    let found = [npm(environment), pip(environment), cargo(environment)].concat();
+    // What a variable says goes before the files, as for the package managers themselves.
+    let found = [variables(environment), npm(environment), pip(environment), cargo(environment)].concat();
     let is_set = |setting: &Setting| match setting.key {
         PROXY => options.proxy.is_some(),
         CA_FILE => options.ca_file.is_some(),
@@ -101,12 +102,48 @@ fn with_lines(before: &str, settings: &[Setting]) -> String {
     format!("{before}{gap}[registries]\n{lines}")
 }
 
+/// Variables of package managers before those of all programs.
+const VARIABLES: &[(&str, &str)] = &[
+    ("npm_config_registry", "npm"),
+    ("NPM_CONFIG_REGISTRY", "npm"),
+    ("PIP_INDEX_URL", "pypi"),
+    ("UV_DEFAULT_INDEX", "pypi"),
+    ("UV_INDEX_URL", "pypi"),
+    ("npm_config_https_proxy", PROXY),
+    ("NPM_CONFIG_HTTPS_PROXY", PROXY),
+    ("npm_config_proxy", PROXY),
+    ("NPM_CONFIG_PROXY", PROXY),
+    ("PIP_PROXY", PROXY),
+    ("CARGO_HTTP_PROXY", PROXY),
+    ("https_proxy", PROXY),
+    ("HTTPS_PROXY", PROXY),
+    ("http_proxy", PROXY),
+    ("HTTP_PROXY", PROXY),
+    ("all_proxy", PROXY),
+    ("ALL_PROXY", PROXY),
+    ("npm_config_cafile", CA_FILE),
+    ("NPM_CONFIG_CAFILE", CA_FILE),
+    ("PIP_CERT", CA_FILE),
+    ("CARGO_HTTP_CAINFO", CA_FILE),
+    ("NODE_EXTRA_CA_CERTS", CA_FILE),
+    ("REQUESTS_CA_BUNDLE", CA_FILE),
+    ("SSL_CERT_FILE", CA_FILE),
+];
+
+fn variables(environment: &Environment) -> Vec<Setting> {
+    let said = |(name, key): &(&str, &'static str)| {
+        setting(&[(name, key)], name, environment.text(name)?, &format!("the variable {name}"))
+    };
+    VARIABLES.iter().filter_map(said).collect()
+}
+
 fn npm(environment: &Environment) -> Vec<Setting> {
     let file = match environment.text("NPM_CONFIG_USERCONFIG") {
         Some(file) => Some(PathBuf::from(file)),
         None => environment.home().map(|home| home.join(".npmrc")),
     };
     let Some((file, text)) = file.and_then(read) else { return Vec::new() };
+    let file = file.display().to_string();
     let keys = [("registry", "npm"), ("https-proxy", PROXY), ("proxy", PROXY), ("cafile", CA_FILE)];
     pairs(&text).filter_map(|(_, name, value)| setting(&keys, name, value, &file)).collect()
 }
@@ -120,6 +157,7 @@ fn pip(environment: &Environment) -> Vec<Setting> {
     };
     let keys = [("index-url", "pypi"), ("proxy", PROXY), ("cert", CA_FILE)];
     let of_file = |(file, text): (PathBuf, String)| {
+        let file = file.display().to_string();
         let global = pairs(&text).filter(|(section, ..)| matches!(*section, "global" | "install"));
         global.filter_map(|(_, name, value)| setting(&keys, name, value, &file)).collect::<Vec<_>>()
     };
@@ -142,6 +180,7 @@ fn cargo(environment: &Environment) -> Vec<Setting> {
     // Only sparse indexes are spoken to.
     let mirror =
         mirror.and_then(|name| Some(text(&["source", &name, "registry"])?.strip_prefix("sparse+")?.to_owned()));
+    let file = file.display().to_string();
     let keys = [("cargo", "cargo"), (PROXY, PROXY), (CA_FILE, CA_FILE)];
     let found = [("cargo", mirror), (PROXY, text(&["http", "proxy"])), (CA_FILE, text(&["http", "cainfo"]))];
     found.into_iter().filter_map(|(name, value)| setting(&keys, name, &value?, &file)).collect()
@@ -167,7 +206,7 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
 }
 
 /// A value that says something new and holds no password.
-fn setting(keys: &[(&str, &'static str)], name: &str, value: &str, from: &Path) -> Option<Setting> {
+fn setting(keys: &[(&str, &'static str)], name: &str, value: &str, from: &str) -> Option<Setting> {
     let (_, key) = keys.iter().find(|(known, _)| *known == name)?;
     let value = value.trim_end_matches('/');
     let is_public = Ecosystem::named(key).is_some_and(|ecosystem| ecosystem.public() == value);
@@ -234,10 +273,37 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_package_managers_and_of_all_programs_go_before_files() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(".npmrc"), "registry=https://file.example.com/npm\nproxy=http://file.example.com\n")
+            .unwrap();
+        let environment = Environment::with(&[
+            ("HOME", home.path()),
+            ("npm_config_registry", Path::new("https://npm.example.com/")),
+            ("PIP_INDEX_URL", Path::new("https://pypi.example.com/simple")),
+            ("HTTPS_PROXY", Path::new("http://proxy.example.com:3128")),
+            ("SSL_CERT_FILE", Path::new("/etc/ssl/certs/ca-certificates.crt")),
+            ("NODE_EXTRA_CA_CERTS", Path::new("/etc/ssl/example.pem")),
+        ]);
+        let found: Vec<(String, String)> =
+            unused(&environment, &options()).into_iter().map(|one| (one.line(), one.from)).collect();
+        let expected = [
+            ("npm = \"https://npm.example.com\"", "the variable npm_config_registry"),
+            ("pypi = \"https://pypi.example.com/simple\"", "the variable PIP_INDEX_URL"),
+            ("proxy = \"http://proxy.example.com:3128\"", "the variable HTTPS_PROXY"),
+            ("ca_file = \"/etc/ssl/example.pem\"", "the variable NODE_EXTRA_CA_CERTS"),
+        ];
+        assert_eq!(found, expected.map(|(line, from)| (line.to_owned(), from.to_owned())));
+        // A password stays where it is.
+        let environment = Environment::with(&[("HTTPS_PROXY", Path::new("http://ada:secret@proxy.example.com"))]);
+        assert_eq!(unused(&environment, &options()), []);
+    }
+
+    #[test]
     fn settings_are_added_to_what_the_file_says_already() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/harvest.toml");
-        let npm = Setting { key: "npm", value: "https://npm.example.com".into(), from: "/home/ada/.npmrc".into() };
+        let npm = Setting { key: "npm", value: "https://npm.example.com".into(), from: "/home/ada/.npmrc".to_owned() };
         let proxy =
             Setting { key: "proxy", value: "http://proxy.example.com:3128".into(), from: "/etc/pip.conf".into() };
         adopt(&file, &[npm]).unwrap();

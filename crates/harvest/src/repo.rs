@@ -48,7 +48,8 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
     for setting in package_managers::unused(&installation.environment, &installation.registries()?) {
         output::complain(&clean(&format!("note: sandboxes do not use {} yet; {}", setting.value, setting.advice())));
     }
-    show_added(global, style, &json!(repository), &repository.name);
+    let name = repository.name.clone();
+    show_added(global, style, &json!(harvest_server::Repository::describe(&installation.data, repository)), &name);
     Ok(Exit::Done)
 }
 
@@ -133,6 +134,12 @@ fn default_name(source: &str) -> String {
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let repositories = installation.store.repositories().await?;
+    if global.json {
+        let shown = |repository| harvest_server::Repository::describe(&installation.data, repository);
+        let items: Vec<_> = repositories.into_iter().map(shown).collect();
+        let _ = output::json(&json!({ "items": items, "next_cursor": null }));
+        return Ok(Exit::Done);
+    }
     let now = installation.clock.now();
     let rows: Vec<(Repository, Standing)> = repositories
         .into_iter()
@@ -141,11 +148,6 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
             (repository, standing)
         })
         .collect();
-    if global.json {
-        let items: Vec<Value> = rows.iter().map(|(repository, standing)| describe(repository, standing)).collect();
-        let _ = output::json(&json!({ "items": items, "next_cursor": null }));
-        return Ok(Exit::Done);
-    }
     if rows.is_empty() {
         output::complain("no repositories yet; add one: harvest repo add .");
     }
@@ -171,26 +173,6 @@ fn state(standing: &Standing) -> &'static str {
         (None, Some(last)) if last.status == Status::Failed => "failed",
         (None, _) => "none",
     }
-}
-
-fn describe(repository: &Repository, standing: &Standing) -> Value {
-    let snapshot = standing.newest.as_ref().map(|newest| {
-        json!({
-            "commit": newest.commit,
-            "built_at": newest.built_at.to_string(),
-            "bytes": newest.bytes,
-            "installed": newest.extras,
-        })
-    });
-    json!({
-        "name": repository.name,
-        "source": repository.source,
-        "settings": repository.settings,
-        "state": state(standing),
-        "snapshot": snapshot,
-        "last_build": standing.last,
-        "next_at": standing.next_at.map(|next| next.to_string()),
-    })
 }
 
 /// The colour of a snapshot's state.
@@ -301,7 +283,10 @@ fn show(style: Style, progress: &Progress) -> Result<(), output::Closed> {
             let first = error.lines().next().unwrap_or_default();
             format!("{} {} failed ({}); {tries_left} more to go", style.stopped(), stage.as_str(), clean(first))
         }
-        Progress::Note { message } => format!("  note: {}", clean(message)),
+        Progress::Note { message } => {
+            output::complain(&format!("  note: {}", clean(message)));
+            return Ok(());
+        }
         Progress::StageFinished { stage, duration_ms, error: None } => {
             format!("{} {} {}", style.ok(), stage.as_str(), style.dim(&elapsed(*duration_ms)))
         }

@@ -21,7 +21,7 @@ use crate::output;
 use crate::remote::{self, Remote};
 use crate::saved::SavedRequest;
 use crate::sign_in;
-use crate::view::{Cell, Style, Table, clean};
+use crate::view::{Cell, Style, Table, age_of, clean};
 
 const RUNS: usize = 64;
 const ID_SHOWN: usize = 8;
@@ -117,7 +117,7 @@ fn refuse(error: &BadTimetable) -> Failure {
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let schedules = installation.store.schedules().await?;
-    show_list(global, style, &schedules.iter().map(shown).collect::<Vec<_>>());
+    show_list(global, style, &schedules.iter().map(shown).collect::<Vec<_>>(), installation.clock.now());
     Ok(Exit::Done)
 }
 
@@ -128,7 +128,7 @@ fn shown(stored: &Stored) -> Value {
     shown
 }
 
-pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
+pub fn show_list(global: &Global, style: Style, schedules: &[Value], now: Timestamp) {
     if global.json {
         let _ = output::json(&json!({ "items": schedules, "next_cursor": null }));
         return;
@@ -138,7 +138,7 @@ pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
             "no schedules yet; create one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"",
         );
     }
-    let mut table = Table::new(style, &["id", "cron", "next", "prompt", "repository", "problem"]);
+    let mut table = Table::new(style, &["id", "cron", "next", "prompt", "age", "repository", "problem"]);
     for schedule in schedules {
         let saved = SavedRequest::read(&schedule["request"]).unwrap_or_default();
         let prompt = saved.prompt.as_deref().unwrap_or_default();
@@ -149,6 +149,7 @@ pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
             text("cron").into(),
             when(schedule).into(),
             title.into(),
+            Cell::new(age_of(schedule, now)).right(),
             Cell::new(clean(saved.repo.as_deref().unwrap_or_default())).painted(Style::dim),
             Cell::new(text("problem")).painted(Style::bad),
         ]);

@@ -6,16 +6,23 @@ use harvest_engine::day_of;
 use harvest_store::StatQuery;
 use serde_json::Value;
 
-use crate::cli::{Global, Stats};
+use crate::cli::{By, Global, Stats};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::remote::Remote;
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 
 pub async fn stats(global: &Global, environment: Environment, options: Stats) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    let heading = match options.by {
+        By::Day => "day",
+        By::Repository => "repository",
+        By::Agent => "agent",
+        By::Model => "model",
+        By::Person => "person",
+    };
     let sums = match Remote::of(global, &environment)? {
         Some(remote) => remote.get(&path(&options)).await?,
         None => here(global, environment, options).await?,
@@ -29,10 +36,12 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
         output::complain("no task has ended in that time");
         return Ok(Exit::Done);
     }
+    let mut table = Table::new(style, &[heading, "completed", "failed", "cancelled", "cost", "wins"]);
     for one in items {
-        let _ = output::line(&line(style, one["key"].as_str().unwrap_or_default(), one));
+        table.row(cells(one["key"].as_str().unwrap_or_default(), one));
     }
-    let _ = output::line(&line(style, "total", &sums["total"]));
+    table.row(cells("total", &sums["total"]));
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 
@@ -55,23 +64,21 @@ fn path(options: &Stats) -> String {
     format!("/api/stats?by={by}{}{}", day("from", &options.from), day("to", &options.to))
 }
 
-/// `codex  12 completed, 3 failed, 1 cancelled · $4.20 · won 4 of 6 race entries`
-fn line(style: Style, key: &str, sums: &Value) -> String {
+fn cells(key: &str, sums: &Value) -> [Cell; 6] {
     let count = |name: &str| sums[name].as_u64().unwrap_or(0);
-    let key = if key.is_empty() { "none named".to_owned() } else { clean(key) };
+    let number = |name: &str| Cell::new(count(name).to_string()).right();
     let cost: Cost = serde_json::from_value(sums["cost_usd"].clone()).unwrap_or_default();
+    // One agent may enter a race several times.
     let races = match count("races") {
         0 => String::new(),
-        // One agent may enter a race several times.
-        1 => format!(" {} won {} of 1 race entry", style.dot(), count("wins")),
-        entries => format!(" {} won {} of {entries} race entries", style.dot(), count("wins")),
+        entries => format!("{} of {entries}", count("wins")),
     };
-    format!(
-        "{}  {} completed, {} failed, {} cancelled {} {cost}{races}",
-        style.bold(&key),
-        count("completed"),
-        count("failed"),
-        count("cancelled"),
-        style.dot()
-    )
+    [
+        Cell::new(if key.is_empty() { "none named".to_owned() } else { clean(key) }).painted(Style::bold),
+        number("completed"),
+        number("failed"),
+        number("cancelled"),
+        Cell::new(cost.to_string()).right(),
+        Cell::new(races).right(),
+    ]
 }

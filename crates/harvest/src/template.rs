@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harvest_core::{Code, Prompt};
+use harvest_core::{Code, Prompt, Timestamp};
 use harvest_store::Template as Stored;
 use minijinja::{Environment as Jinja, UndefinedBehavior};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::output;
 use crate::remote::{self, Remote};
 use crate::saved::SavedRequest;
 use crate::task;
-use crate::view::{Cell, Style, Table, clean};
+use crate::view::{Cell, Style, Table, age_of, clean};
 
 pub async fn template(global: &Global, environment: Environment, command: Template) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -97,11 +97,11 @@ fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> Value {
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let templates = installation.store.templates().await?;
     let described = templates.iter().map(|stored| describe(stored, &parameters(&stored.prompt).unwrap_or_default()));
-    show_list(global, style, &described.collect::<Vec<_>>());
+    show_list(global, style, &described.collect::<Vec<_>>(), installation.clock.now());
     Ok(Exit::Done)
 }
 
-pub fn show_list(global: &Global, style: Style, templates: &[Value]) {
+pub fn show_list(global: &Global, style: Style, templates: &[Value], now: Timestamp) {
     if global.json {
         let _ = output::json(&json!({ "items": templates, "next_cursor": null }));
         return;
@@ -109,7 +109,7 @@ pub fn show_list(global: &Global, style: Style, templates: &[Value]) {
     if templates.is_empty() {
         output::complain("no templates yet; add one: harvest template add upgrade \"Upgrade {{ package }}\"");
     }
-    let mut table = Table::new(style, &["name", "prompt", "repository", "parameters"]);
+    let mut table = Table::new(style, &["name", "prompt", "age", "repository", "parameters"]);
     for template in templates {
         let prompt = template["prompt"].as_str().unwrap_or_default();
         let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
@@ -117,6 +117,7 @@ pub fn show_list(global: &Global, style: Style, templates: &[Value]) {
         table.row([
             Cell::new(clean(template["name"].as_str().unwrap_or_default())).painted(Style::bold),
             title.into(),
+            Cell::new(age_of(template, now)).right(),
             clean(saved.repo.as_deref().unwrap_or_default()).into(),
             Cell::new(parameters_of(template)).painted(Style::dim),
         ]);

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
-use crate::view::{Cell, Style, Table, clean, local};
+use crate::view::{Cell, Style, Table, age, clean, local};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -115,7 +115,7 @@ pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timest
     if tokens.is_empty() {
         output::complain("no tokens yet; create one: harvest token create --role member");
     }
-    let mut table = Table::new(style, &["id", "role", "user", "name", "projects", "state", "used"]);
+    let mut table = Table::new(style, &["id", "role", "user", "name", "projects", "state", "age", "used"]);
     for token in tokens {
         let (state, paint): (_, fn(Style, &str) -> String) =
             if token.opens(now) { ("valid", Style::good) } else { ("ended", Style::bad) };
@@ -127,6 +127,7 @@ pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timest
             clean(&token.name).into(),
             clean(&projects).into(),
             Cell::new(state).painted(paint),
+            Cell::new(age(now, token.created_at)).right(),
             Cell::new(token.last_used_at.map_or_else(|| "never".to_owned(), local)).painted(Style::dim),
         ]);
     }

@@ -39,7 +39,7 @@ impl Input {
         }
         let waiting: usize = state.waiting.iter().map(String::len).sum();
         if state.closing || offset != state.accepted {
-            state.refused = Some("its input does not go on there".to_owned());
+            state.refused = Some("its input does not continue there".to_owned());
         } else if waiting > 0 && waiting + text.len() > MOST_WAITING {
             state.refused = Some(format!("it does not read its input, of which {waiting} bytes are waiting"));
         } else {

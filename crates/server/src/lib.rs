@@ -29,9 +29,11 @@ mod webhooks;
 
 pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
-pub use api::repositories::NewRepository;
+pub use api::repositories::{NewRepository, Repository};
 pub use api::schedules::NewSchedule;
+pub use api::sessions::SessionDetail;
 pub use api::stats::{By as StatsBy, Stats, is_day};
+pub use api::tasks::TaskDetail;
 pub use api::templates::NewTemplate;
 pub use auth::Mint;
 pub use auth::github::{Membership, Options as GithubSignIn};

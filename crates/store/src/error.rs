@@ -14,7 +14,7 @@ pub enum Error {
     UnknownSession(String),
     #[error("there is no task {0} to wait for")]
     UnknownDependency(String),
-    #[error("tasks cannot wait for each other in a circle: {0}")]
+    #[error("tasks cannot wait for each other in a cycle: {0}")]
     Cycle(String),
     #[error("the idempotency key `{0}` was used for something else")]
     KeyReused(String),

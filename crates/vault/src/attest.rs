@@ -27,7 +27,7 @@ pub enum AttestError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("the signing key {} is damaged", .path.display())]
     BadKey { path: PathBuf },
-    #[error("there is no randomness to create a key")]
+    #[error("no random bytes are available for a key")]
     Randomness,
     #[error("it is not a signed statement: {0}")]
     Malformed(&'static str),

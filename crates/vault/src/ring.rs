@@ -34,7 +34,7 @@ pub enum RingError {
     Open { path: PathBuf, mode: u32 },
     #[error("{0}")]
     Malformed(String),
-    #[error("there is no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Randomness(String),
 }
 

@@ -33,7 +33,7 @@ pub enum SealError {
     Refused,
     #[error("it is not a sealed secret")]
     Malformed,
-    #[error("there is no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Randomness(String),
 }
 

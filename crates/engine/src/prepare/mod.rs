@@ -31,6 +31,7 @@ use crate::{DataFolder, Error};
 
 pub use keeper::Keeper;
 pub use pushed::{Followed, Push};
+pub(crate) use workshop::{Outcome, Workshop};
 
 /// Snapshots of an older builder are not reused.
 const VERSION: u32 = 1;

@@ -1,4 +1,5 @@
-//! The sandbox a snapshot is built in: on a private copy, with a gateway that has no model and no repository.
+//! The sandbox that a snapshot is built in or a test command is tried in: on a private copy, with a gateway that has no model
+//! and no repository.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{EgressVerdict, OwnerId, SandboxId, SandboxPurpose, SessionId};
-use harvest_gateway::egress::{Access, Record, Recorder};
+use harvest_gateway::egress::{Access, Policy, Record, Recorder};
 use harvest_gateway::registry::Trouble;
 use harvest_gateway::{NoCredentials, Serving};
 use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_vault::{Redactor, StreamRedactor};
-use harvest_workspace::OWN_FOLDER;
+use harvest_workspace::{Mirror, OWN_FOLDER, Snapshot};
 use tokio::sync::watch;
 
 use super::PROGRAMS;
 use crate::meter::NoModel;
-use crate::place::{Ran, Tail, WORKSPACE_INSIDE, remove_workspace};
+use crate::place::{Ran, Tail, WORKSPACE_INSIDE, remove_workspace, search_path};
 use crate::{Engine, Error, Stop, egress};
 
 const TAIL_BYTES: usize = 64 * 1024;
@@ -35,7 +36,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 
 /// A sandbox that is recorded, and may not have been made yet. It has to be left, whatever happens in between.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(crate) struct Workshop {
     engine: Engine,
     id: SandboxId,
     open: Option<(Sandbox, Serving)>,
@@ -45,6 +46,8 @@ pub(super) struct Workshop {
     files: Vec<File>,
     network_log: Arc<NetworkLog>,
     started: u32,
+    /// The search path of what runs in it.
+    path: String,
 }
 
 /// What the installation could not reach.
@@ -74,15 +77,15 @@ impl Recorder for NetworkLog {
 }
 
 /// How a command in a workshop ended.
-pub(super) struct Outcome {
-    pub(super) ran: Ran,
+pub(crate) struct Outcome {
+    pub(crate) ran: Ran,
     /// The registry for whose sake it was ended: its package manager would have gone on trying for minutes.
-    pub(super) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Workshop {
     /// Recorded first, so that it is never lost sight of; neither is its folder.
-    pub(super) async fn record(engine: &Engine, owner: &OwnerId) -> Result<Self, Error> {
+    pub(crate) async fn record(engine: &Engine, owner: &OwnerId) -> Result<Self, Error> {
         let options = &engine.options;
         let id = SandboxId::generate(options.entropy.as_ref());
         let record = SandboxRecord {
@@ -93,6 +96,9 @@ impl Workshop {
             provider: options.provider.name().to_owned(),
         };
         options.store.record_sandbox(record).await?;
+        // Not those of a virtual environment, which would be made of itself.
+        let installed = PROGRAMS.iter().filter(|folder| folder.starts_with(OWN_FOLDER));
+        let installed: String = installed.map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
         Ok(Self {
             engine: engine.clone(),
             id,
@@ -101,6 +107,7 @@ impl Workshop {
             files: Vec::new(),
             network_log: Arc::default(),
             started: 0,
+            path: format!("{installed}{}", options.toolchain.path),
         })
     }
 
@@ -109,7 +116,37 @@ impl Workshop {
         self.engine.options.data.workspace(&self.id)
     }
 
+    /// On its own folder.
     pub(super) async fn open(&mut self, repository: &str, objects: PathBuf, wall: Duration) -> Result<(), Error> {
+        let (policy, serving) = self.serve(repository).await?;
+        let spec = Spec {
+            id: self.id.clone(),
+            workspace: Workspace::Folder { path: self.folder() },
+            objects: Some(objects),
+            limits: Limits { wall, ..Limits::default() },
+        };
+        let sandbox = self.engine.options.provider.create(spec).await?;
+        self.opened(&policy, sandbox, serving);
+        Ok(())
+    }
+
+    /// On a private copy of a snapshot, with the programs that are installed there, as a session is.
+    pub(crate) async fn open_on(
+        &mut self,
+        repository: &str,
+        mirror: &Mirror,
+        snapshot: &Snapshot,
+        wall: Duration,
+    ) -> Result<(), Error> {
+        let (policy, serving) = self.serve(repository).await?;
+        let limits = Limits { wall, ..Limits::default() };
+        let (sandbox, _) = self.engine.make_sandbox(&self.id, mirror, snapshot, limits).await?;
+        self.path = search_path(snapshot, &self.engine.options.toolchain.path);
+        self.opened(&policy, sandbox, serving);
+        Ok(())
+    }
+
+    async fn serve(&self, repository: &str) -> Result<(Policy, Serving), Error> {
         let options = &self.engine.options;
         options.provider.prepare(&self.id).await?;
         // The same hosts as for sessions: what they may have installed, they may be given installed.
@@ -124,22 +161,18 @@ impl Workshop {
             server_tools: harvest_gateway::ServerTools::none(),
         };
         let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
-        let spec = Spec {
-            id: self.id.clone(),
-            workspace: Workspace::Folder { path: self.folder() },
-            objects: Some(objects),
-            limits: Limits { wall, ..Limits::default() },
-        };
-        let sandbox = options.provider.create(spec).await?;
-        let environment = self.engine.network_environment(&policy, &sandbox);
+        Ok((policy, serving))
+    }
+
+    fn opened(&mut self, policy: &Policy, sandbox: Sandbox, serving: Serving) {
+        let environment = self.engine.network_environment(policy, &sandbox);
         self.network = environment.env.clone();
         self.files = egress::files(environment, &sandbox);
         self.open = Some((sandbox, serving));
-        Ok(())
     }
 
     /// Runs a script to its end or its limit, or until it asks a registry that cannot be used. `None` when it was stopped.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &mut self,
         script: &str,
         more: &[(&str, &str)],
@@ -151,15 +184,11 @@ impl Workshop {
             return Err(harvest_sandbox::Error::Lost { id: self.id.clone() }.into());
         };
         self.started += 1;
-        // Not those of a virtual environment, which would be made of itself.
-        let installed = PROGRAMS.iter().filter(|folder| folder.starts_with(OWN_FOLDER));
-        let installed: String = installed.map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
-        let path = format!("{installed}{}", self.engine.options.toolchain.path);
         let env: Vec<(&str, &str)> = ENVIRONMENT.iter().chain(more).copied().collect();
         let spec = ProcessSpec {
             id: format!("prepare-{}", self.started),
             argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
-            env: self.engine.environment(&self.network, &path, &env),
+            env: self.engine.environment(&self.network, &self.path, &env),
             files: std::mem::take(&mut self.files),
             ..ProcessSpec::default()
         };
@@ -206,7 +235,7 @@ impl Workshop {
     }
 
     /// Removes every trace of it.
-    pub(super) async fn leave(mut self) -> Result<(), Error> {
+    pub(crate) async fn leave(mut self) -> Result<(), Error> {
         self.close().await?;
         remove_workspace(&self.folder()).await?;
         Ok(self.engine.options.store.forget_sandbox(&self.id).await?)

@@ -8,6 +8,7 @@ mod compare;
 mod guard;
 mod hint;
 mod report;
+mod trial;
 
 use std::time::Duration;
 
@@ -19,12 +20,13 @@ use sha2::{Digest, Sha256};
 
 pub use command::find_test_command;
 pub use report::{Counts, read_counts};
+pub use trial::Trial;
 
 use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, Ran, millis};
 use crate::turn::Turn;
-use crate::{Error, Failure, Stop, failpoint, prepare};
+use crate::{Error, Failure, Stop, failpoint};
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
@@ -74,8 +76,9 @@ impl Turn {
             flags.insert(0, Flag::TestsVanished);
         }
         // Where the command runs at the base, a program that is missing at the result is a fault of the work.
-        let hint = hint::find(result.exit_code, &result.output_tail, &self.surroundings().await?)
-            .filter(|hint| !hint.of_command || baseline.exit_code != 0);
+        let hint =
+            hint::find(result.exit_code, &result.output_tail, &self.engine.surroundings(&self.task.repository).await?)
+                .filter(|hint| !hint.of_command || baseline.exit_code != 0);
         let cannot_run = hint.as_ref().is_some_and(|hint| hint.cannot_run);
         let verdict = match compare::verdict(&baseline, &result, &tests, &flags, cannot_run) {
             // The same files were tested twice, so what fails also fails at the base, whether it is named or not.
@@ -293,24 +296,6 @@ impl Turn {
         let executed = |ran: &Ran| read_counts(&ran.tail).executed();
         let is_proof = delivered.succeeded() && executed(&delivered) >= executed(&ran);
         Ok(if is_proof { ran } else { delivered })
-    }
-
-    /// What advice about a missing tool depends on.
-    async fn surroundings(&self) -> Result<hint::Surroundings, Halt> {
-        let options = &self.engine.options;
-        let source = &self.task.repository;
-        let known = options.store.repositories().await?.into_iter().find(|known| known.source == *source);
-        let on_host = options.toolchain.programs.is_some();
-        let Some(known) = known else {
-            let name = repository_name(source);
-            let prepare =
-                format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source));
-            return Ok(hint::Surroundings { prepare, build_failed: false, on_host });
-        };
-        let prepare = format!("harvest repo build {}", known.name);
-        let last = prepare::standing(&options.data, &known).last;
-        let build_failed = last.is_some_and(|last| last.error.or(last.build_error).is_some());
-        Ok(hint::Surroundings { prepare, build_failed, on_host })
     }
 
     /// The same digest means that the tests ran in the same kind of place.

@@ -29,7 +29,7 @@ impl Shared {
             serde_json::from_value(body["permissions"].clone()).unwrap_or_default();
         let mut bytes = [0; 18];
         if SystemRandom::new().fill(&mut bytes).is_err() {
-            return Reply::refused(500, "no randomness");
+            return Reply::refused(500, "no random bytes");
         }
         let token = format!("ghs_{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
         let expires = self.clock.now().saturating_add(TOKEN_HOLDS).unwrap_or(Timestamp::MAX);

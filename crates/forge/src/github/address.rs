@@ -44,7 +44,7 @@ impl Host {
         &self.web
     }
 
-    pub(super) fn api(&self) -> &str {
+    pub fn api(&self) -> &str {
         &self.api
     }
 

@@ -65,7 +65,7 @@ pub(crate) enum Unreachable {
     Unknown,
     #[error("the name resolves to {address}, which is {what}")]
     Forbidden { address: IpAddr, what: &'static str },
-    #[error("nobody answers there")]
+    #[error("it does not answer")]
     NoAnswer,
 }
 

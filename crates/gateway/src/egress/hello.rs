@@ -26,15 +26,15 @@ pub(crate) enum Hello {
 pub(crate) enum BadHello {
     #[error("the connection does not begin with TLS")]
     NotTls,
-    #[error("the TLS greeting is too long")]
+    #[error("the TLS ClientHello is too long")]
     TooLong,
-    #[error("the TLS greeting is malformed")]
+    #[error("the TLS ClientHello is malformed")]
     Malformed,
-    #[error("the TLS greeting names no host (SNI)")]
+    #[error("the TLS ClientHello names no host (SNI)")]
     NoName,
-    #[error("the TLS greeting names something that is not a host: {0}")]
+    #[error("the TLS ClientHello names something that is not a host: {0}")]
     BadName(BadHost),
-    #[error("the TLS greeting hides its host (encrypted ClientHello)")]
+    #[error("the TLS ClientHello hides its host (it is encrypted)")]
     Hidden,
 }
 

@@ -1,7 +1,7 @@
 //! The way to other hosts: an HTTP proxy on the session's socket that allows what the session's [`Policy`] lists.
 //!
 //! A request passes when, in this order, its host is a plain name ([`HostName`]), the policy allows it, every address of
-//! the name is public, and, for `CONNECT`, the TLS greeting names the same host. The connection goes to an address that
+//! the name is public, and, for `CONNECT`, the TLS ClientHello names the same host. The connection goes to an address that
 //! was judged, never to a second look-up. Each decision is told to the session's [`Recorder`].
 
 mod address;

@@ -45,7 +45,7 @@ impl Tunnel {
                 return;
             }
             Err(_) => {
-                ledger.refused(self.host.as_str(), self.port, "no TLS greeting came in time".to_owned()).await;
+                ledger.refused(self.host.as_str(), self.port, "no TLS ClientHello arrived in time".to_owned()).await;
                 return;
             }
         };
@@ -58,7 +58,7 @@ impl Tunnel {
 enum Refusal {
     #[error(transparent)]
     Greeting(#[from] BadHello),
-    #[error("the TLS greeting asks for {0} instead")]
+    #[error("the TLS ClientHello names {0} instead")]
     OtherName(HostName),
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -160,7 +160,7 @@ pub(crate) async fn handle(
         }
         // Nothing comes from a program unasked; clients are told so in the protocol's own way.
         (&Method::GET, Some(_)) => not_allowed("POST, DELETE"),
-        (&Method::DELETE, Some(_)) => answer::text(StatusCode::OK, "the server goes on for the rest of the session"),
+        (&Method::DELETE, Some(_)) => answer::text(StatusCode::OK, "the server keeps running until the session ends"),
         (&Method::GET | &Method::DELETE, None) => remote::pass(server, &head, clients, context).await,
         _ => not_allowed("POST, GET, DELETE"),
     }

@@ -355,7 +355,7 @@ struct Answer {
 /// Why an answer that was coming is not passed on any more.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Ended {
-    #[error("the model fell silent")]
+    #[error("the model stopped sending data")]
     Stalled,
     #[error("the budget is spent")]
     Spent,

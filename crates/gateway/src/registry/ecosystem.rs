@@ -50,6 +50,13 @@ impl Ecosystem {
         }
     }
 
+    /// All hosts of the public registry, its own first.
+    pub fn hosts(self) -> impl Iterator<Item = &'static str> {
+        let (_, address) = self.public().split_once("://").unwrap_or_default();
+        let own = address.split('/').next().unwrap_or_default();
+        std::iter::once(own).chain(self.other_hosts().iter().copied().filter(move |other| *other != own))
+    }
+
     /// Where else its metadata and redirects may lead, by HTTPS.
     pub(super) const fn other_hosts(self) -> &'static [&'static str] {
         match self {

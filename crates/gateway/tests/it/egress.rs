@@ -291,9 +291,9 @@ async fn a_greeting_for_another_host_goes_nowhere() {
     let mut proxy = proxy(&[&rule], &[("good.example.com", &[&["127.0.0.1"]])]);
     let fronted = hello("evil.test");
     let greetings: [(&[u8], &str); 4] = [
-        (&fronted, "the TLS greeting asks for evil.test instead"),
+        (&fronted, "the TLS ClientHello names evil.test instead"),
         (b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "the connection does not begin with TLS"),
-        (&hello("127.0.0.1"), "the TLS greeting names no host (SNI)"),
+        (&hello("127.0.0.1"), "the TLS ClientHello names no host (SNI)"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the connection does not begin with TLS"),
     ];
     for (number, (greeting, reason)) in greetings.into_iter().enumerate() {

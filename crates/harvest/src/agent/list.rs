@@ -16,7 +16,7 @@ use crate::cli::Global;
 use crate::environment::{Environment, ModelKeys, key_variable};
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 use crate::{output, programs};
 
 /// A program that takes longer to say its version has none.
@@ -49,11 +49,7 @@ pub async fn list(global: &Global, environment: Environment) -> Result<Exit, Fai
         return Ok(Exit::Done);
     }
     let style = Style::detect(&environment);
-    for line in items.iter().flat_map(|item| lines(style, item)) {
-        if output::line(&line).is_err() {
-            break;
-        }
-    }
+    let _ = lines(style, &items).iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 
@@ -137,27 +133,37 @@ fn version_in(text: &str) -> Option<String> {
     text.split_whitespace().find_map(word)
 }
 
-fn lines(style: Style, item: &Item) -> Vec<String> {
-    let usable = item.installed && !item.usable_providers.is_empty();
-    let sign = if usable { style.ok() } else { style.stopped() };
-    let version = item.version.as_deref().map(|version| format!(" {}", clean(version))).unwrap_or_default();
-    let default = if item.default { style.dim("  the default") } else { String::new() };
-    let place = match &item.path {
-        Some(path) => path.display().to_string(),
-        None if item.installed => "part of Harvest".to_owned(),
-        None => "not installed".to_owned(),
-    };
-    let keys = item.usable_providers.iter().map(|provider| provider.as_str()).collect::<Vec<_>>().join(", ");
-    let keys = if keys.is_empty() { "no key".to_owned() } else { format!("key for {keys}") };
-    let id = style.bold(&format!("{:<12}", item.id));
-    let dot = style.dot();
-    let mut lines = vec![format!("{sign} {id} {}{version}{default}", item.name)];
-    lines.push(style.dim(&format!("               {} {dot} {keys}", clean(&place))));
-    if !item.installed {
-        lines.push(format!("               install  {}", style.accent(&clean(&item.install_hint))));
+/// A table, with what to type below each agent that cannot work yet.
+fn lines(style: Style, items: &[Item]) -> Vec<String> {
+    let mut table = Table::new(style, &["", "id", "name", "version", "keys", "program"]);
+    for item in items {
+        let is_usable = item.installed && !item.usable_providers.is_empty();
+        let keys = item.usable_providers.iter().map(|provider| provider.as_str()).collect::<Vec<_>>().join(", ");
+        let place = match &item.path {
+            Some(path) => path.display().to_string(),
+            None if item.installed => "part of Harvest".to_owned(),
+            None => "not installed".to_owned(),
+        };
+        let default = if item.default { " (default)" } else { "" };
+        let sign = style.without_color();
+        let (sign, paint): (String, fn(Style, &str) -> String) =
+            if is_usable { (sign.ok(), Style::good) } else { (sign.stopped(), Style::warn) };
+        table.row([
+            Cell::new(sign).painted(paint),
+            Cell::new(item.id.as_str()).painted(Style::bold),
+            item.name.as_str().into(),
+            clean(item.version.as_deref().unwrap_or_default()).into(),
+            if keys.is_empty() { "none" } else { &keys }.into(),
+            Cell::new(format!("{}{default}", clean(&place))).painted(Style::dim),
+        ]);
     }
-    if let Some(hint) = &item.key_hint {
-        lines.push(format!("               key      {}", style.accent(hint)));
+    let mut lines = table.lines();
+    // From the last one, so that the places of those before stay.
+    for (place, item) in items.iter().enumerate().rev() {
+        let install = (!item.installed).then(|| format!("     install  {}", style.accent(&clean(&item.install_hint))));
+        let key = item.key_hint.as_ref().map(|hint| format!("     key      {}", style.accent(hint)));
+        let below = place + 2;
+        lines.splice(below..below, install.into_iter().chain(key));
     }
     lines
 }

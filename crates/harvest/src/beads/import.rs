@@ -82,7 +82,7 @@ fn refuse_cycles(file: &Path, issues: &[Issue]) -> Result<(), Failure> {
         .filter(|(_, on)| open.contains(on))
         .collect();
     let Some(cycle) = find_cycle(&edges) else { return Ok(()) };
-    let message = format!("{}: issues wait for each other in a circle: {}", file.display(), cycle.join(" → "));
+    let message = format!("{}: issues wait for each other in a cycle: {}", file.display(), cycle.join(" → "));
     Err(Failure::refused(Code::DependencyCycle, message, "remove one of these dependencies; nothing was changed"))
 }
 
@@ -258,10 +258,10 @@ mod tests {
         let text = r#"{"id":"a","title":"A","dependencies":["b"]}
 {"id":"b","title":"B","dependencies":["c"]}
 {"id":"c","title":"C","dependencies":["a"]}"#;
-        let message = "issues.jsonl: issues wait for each other in a circle: a → b → c → a".to_owned();
+        let message = "issues.jsonl: issues wait for each other in a cycle: a → b → c → a".to_owned();
         assert_eq!(said(plan(text, &[])), (Code::DependencyCycle, message));
         let own = said(plan(r#"{"id":"a","title":"A","dependencies":["a"]}"#, &[]));
-        assert_eq!(own.1, "issues.jsonl: issues wait for each other in a circle: a → a");
+        assert_eq!(own.1, "issues.jsonl: issues wait for each other in a cycle: a → a");
         let closed = text.replace(r#""title":"C""#, r#""title":"C","status":"closed""#);
         assert_eq!(plan(&closed, &[]).unwrap().new.len(), 2);
     }

@@ -22,6 +22,9 @@ pub struct Init {
     /// The first task
     #[arg(long, value_name = "PROMPT")]
     pub task: Option<String>,
+    /// Do not run the test command
+    #[arg(long)]
+    pub skip_test_run: bool,
     /// Take every suggested answer, and skip questions that have none
     #[arg(long)]
     pub yes: bool,

@@ -17,6 +17,9 @@ use crate::view::Style;
 
 const GIB: u64 = 1 << 30;
 const LITTLE_SPACE: u64 = 2 * GIB;
+/// Providers of models with the names of their vendors.
+const MODEL_VENDORS: [(&str, &str); 4] =
+    [("anthropic", "Anthropic"), ("openai", "OpenAI"), ("gemini", "Gemini"), ("ollama", "Ollama")];
 
 pub async fn doctor(global: &Global, environment: Environment, options: Doctor) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -128,10 +131,8 @@ fn space(installation: &Installation) -> Fact {
 }
 
 fn keys(installation: &Installation) -> Fact {
-    let named =
-        [("anthropic", "Anthropic"), ("openai", "OpenAI"), ("gemini", "Gemini"), ("ollama", "Ollama")].into_iter();
     let has_key = |(provider, _): &(&str, &str)| installation.keys.has_any(provider);
-    let found: Vec<&str> = named.filter(has_key).map(|(_, name)| name).collect();
+    let found: Vec<&str> = MODEL_VENDORS.into_iter().filter(has_key).map(|(_, name)| name).collect();
     if found.is_empty() {
         let fix = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, add one with harvest credential add, or try without: harvest demo --once";
         return fact("model keys", State::Degraded, "none", Some(fix));

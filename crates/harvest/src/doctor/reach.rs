@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use harvest_agents::mcp::Entry;
 use harvest_core::{McpAddress, McpCredential};
+use harvest_forge::github::Host;
 use harvest_gateway::{KeyCheck, Upstream, egress, registry};
 use harvest_outbound::{Ask, Client};
 use harvest_sandbox::{Fact, State};
@@ -18,7 +20,7 @@ use crate::mcp;
 use crate::package_managers;
 use crate::view::clean;
 
-/// For one host; all are tried at once.
+/// For one host. All are tried at once, so that the whole check takes little longer.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub async fn reach(installation: &Installation) -> Result<Vec<Fact>, Failure> {
@@ -96,15 +98,14 @@ async fn models(installation: &Installation) -> Result<Vec<Fact>, Failure> {
             }
         }
     });
-    Ok(futures_util::future::join_all(tries.collect::<Vec<_>>()).await)
+    Ok(join_all(tries.collect::<Vec<_>>()).await)
 }
 
 /// GitHub where an account is set up, and the remotes of all known repositories, as git reaches them.
 async fn forges(installation: &Installation) -> Result<Vec<Fact>, Failure> {
-    let mut facts = Vec::new();
-    if let Some(client) = installation.forges.github() {
-        facts.push(answers("GitHub", client.host().web()).await);
-    }
+    let github = installation.forges.github().map(|client| client.host().clone());
+    let github = github.iter().flat_map(|host| github_hosts(host, ["GitHub", "GitHub API"]));
+    let github = github.map(async |(name, url)| answers(name, &url).await);
     let repositories = installation.store.repositories().await?;
     let remote = repositories.iter().filter(|repository| !repository.source.starts_with('/'));
     let tries = remote.map(|repository| async {
@@ -122,8 +123,14 @@ async fn forges(installation: &Installation) -> Result<Vec<Fact>, Failure> {
             }
         }
     });
-    facts.extend(futures_util::future::join_all(tries).await);
-    Ok(facts)
+    let (github, repositories) = tokio::join!(join_all(github), join_all(tries));
+    Ok([github, repositories].concat())
+}
+
+/// Where git and people go, and where the API is: at GitHub itself these are two hosts.
+fn github_hosts(host: &Host, names: [&'static str; 2]) -> [(&'static str, String); 2] {
+    let [web, api] = names;
+    [(web, host.web().to_owned()), (api, host.api().to_owned())]
 }
 
 /// Hosts of MCP servers that the settings or a project name or enable, or that have a key. Presets that nobody uses are left
@@ -176,13 +183,15 @@ async fn tools(installation: &Installation) -> Result<Vec<Fact>, Failure> {
             }
         }
     });
-    Ok(futures_util::future::join_all(tries).await)
+    Ok(join_all(tries).await)
 }
 
 /// Tries a host as a rule of `allow` names it, with its port or with 443.
 async fn reach_rule(network: &egress::Network, rule: &str) -> Result<(), String> {
     let (host, port) = rule.rsplit_once(':').unwrap_or((rule, "443"));
-    network.reach(host, port.parse().unwrap_or(443)).await.map_err(|reason| reason.to_string())
+    let reaching = network.reach(host, port.parse().unwrap_or(443));
+    let late = |_| Err(format!("it did not answer within {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, reaching).await.unwrap_or_else(late)
 }
 
 /// Hosts that agents may reach, where traces go, and where people sign in.
@@ -198,16 +207,19 @@ async fn others(installation: &Installation) -> Result<Vec<Fact>, Failure> {
             fact("allowed host", State::Missing, format!("{rule}: {reason}"), Some(fix))
         }
     });
-    let mut facts = futures_util::future::join_all(tries).await;
-    if let Some(url) = settings.text(Key::TelemetryOtlp) {
-        facts.push(answers("traces", &url).await);
-    }
+    let mut named: Vec<(&'static str, String)> = Vec::new();
+    named.extend(settings.text(Key::TelemetryOtlp).map(|url| ("traces", url)));
     if settings.text(Key::SignInClientId).is_some()
         && let Some(url) = settings.text(Key::SignInUrl)
     {
-        facts.push(answers("sign-in", &url).await);
+        match Host::new(Some(&url)) {
+            Ok(host) => named.extend(github_hosts(&host, ["sign-in", "sign-in API"])),
+            Err(_) => named.push(("sign-in", url)),
+        }
     }
-    Ok(facts)
+    let named = named.into_iter().map(async |(name, url)| answers(name, &url).await);
+    let (allowed, named) = tokio::join!(join_all(tries), join_all(named));
+    Ok([allowed, named].concat())
 }
 
 /// Whether anything answers there, whatever it says.
@@ -215,5 +227,65 @@ async fn answers(name: &'static str, url: &str) -> Fact {
     match Client::new(PATIENCE).ask(Ask::get(url)).await {
         Ok(_) | Err(harvest_outbound::Error::TooLarge { .. }) => fact(name, State::Ok, url, None),
         Err(error) => fact(name, State::Missing, error.to_string(), Some("let this machine reach that host")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use harvest_gateway::registry::Ecosystem;
+
+    use super::*;
+
+    /// The rows of the operator guide's table of hosts: feature, and hosts in order.
+    fn documented() -> BTreeMap<String, Vec<String>> {
+        let guide = include_str!("../../../../docs/operator-guide.md");
+        let rows = guide.lines().skip_while(|line| !line.starts_with("| feature | hosts |")).skip(2);
+        let rows = rows.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+        rows.map(|(feature, hosts)| {
+            let hosts = hosts.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            (feature.to_owned(), hosts)
+        })
+        .collect()
+    }
+
+    fn host(url: &str) -> String {
+        let (_, rest) = url.split_once("://").unwrap();
+        rest.split('/').next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_operator_guide_names_the_hosts_of_every_feature() {
+        let mut needed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let key = SecretString::from("sk-ant-api03-made-up".to_owned());
+        for (provider, name) in crate::doctor::MODEL_VENDORS {
+            let upstream = Upstream::new(provider, "test", None, &key).unwrap();
+            needed.insert(format!("models of {name}"), vec![host(upstream.address())]);
+        }
+        for ecosystem in Ecosystem::ALL {
+            needed.insert(format!("packages: {ecosystem}"), ecosystem.hosts().map(str::to_owned).collect());
+        }
+        let github: Vec<String> = github_hosts(&Host::new(None).unwrap(), ["", ""]).map(|(_, url)| host(&url)).into();
+        assert_eq!(github, ["github.com", "api.github.com"]);
+        needed.insert("GitHub: issues, pull requests, webhooks".to_owned(), github.clone());
+        needed.insert("sign-in with GitHub".to_owned(), github);
+        for entry in harvest_agents::mcp::Catalogue::bundled().unwrap().iter() {
+            let hosts = match &entry.server.at {
+                McpAddress::Url { url } => vec![host(url)],
+                McpAddress::Program { .. } => entry.server.hosts.clone(),
+            };
+            if !hosts.is_empty() {
+                needed.insert(format!("MCP server {}", entry.server.name), hosts);
+            }
+        }
+        let mut documented = documented();
+        for (feature, hosts) in needed {
+            assert_eq!(documented.remove(&feature), Some(hosts), "{feature}");
+        }
+        // Those whose hosts are in the settings have none of their own.
+        for (feature, named) in documented {
+            assert!(named.iter().all(|name| !name.contains(".com")), "{feature}: {named:?}");
+        }
     }
 }

@@ -9,24 +9,25 @@ use std::io::IsTerminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use harvest_agents::Provider;
 use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Evidence, Scope};
-use harvest_engine::find_test_command;
 use harvest_engine::prepare::commands_for;
+use harvest_engine::{ModelChoice, Trial, find_test_command};
 use harvest_forge::{Base, Forge};
 use harvest_gateway::{KeyCheck, Upstream, key_form_mismatch};
 use harvest_sandbox::State;
-use harvest_store::{Record, TaskQuery};
+use harvest_store::{OwnerKind, Record, TaskQuery};
 use harvest_vault::SecretString;
 use harvest_workspace::{Mirror, Mirrors};
 use serde_json::json;
 
 use crate::agent::Item;
-use crate::cli::{Cli, Command, Global, Init, RepoAdd, RepoBuild};
+use crate::cli::{Cli, Command, Global, Init, RepoAdd, RepoBuild, SandboxKind};
 use crate::credential::{self, NewCredential};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
-use crate::view::{Style, clean};
+use crate::view::{Style, clean, elapsed};
 use crate::{agent, audit, doctor, keychain, output, package_managers, repo, run};
 
 use questions::Questions;
@@ -115,7 +116,7 @@ impl Guide<'_> {
             return Ok(self.report.exit());
         };
         self.dependencies(&installation, &chosen).await?;
-        let test = self.tests(&chosen).await?;
+        let test = self.tests(&installation, &chosen).await?;
         drop(installation);
         self.task(environment, &agent, &chosen, test).await
     }
@@ -321,7 +322,7 @@ impl Guide<'_> {
         let unused = package_managers::unused(&installation.environment, &installation.registries()?);
         let Some(file) = installation.settings_file().filter(|_| !unused.is_empty()) else { return Ok(()) };
         for setting in &unused {
-            self.report.note(&clean(&format!("{} has {}", setting.from.display(), setting.line())));
+            self.report.note(&clean(&format!("{} has {}", setting.from, setting.line())));
         }
         if self.questions.confirm("Let sandboxes get packages the same way?", true).await {
             package_managers::adopt(&file, &unused)?;
@@ -330,15 +331,16 @@ impl Guide<'_> {
         Ok(())
     }
 
-    /// The command that proves results, if another than the one that is found.
-    async fn tests(&mut self, chosen: &Chosen) -> Result<Option<String>, Failure> {
+    /// The command that verifies results, if another than the one that is found. It is tried once.
+    async fn tests(&mut self, installation: &Installation, chosen: &Chosen) -> Result<Option<String>, Failure> {
         // It is the repository's own text, and shown at a terminal.
         let found = find_test_command(&chosen.mirror, &chosen.base.commit).await?.map(|found| clean(&found));
         let typed = self.questions.text("Test command that verifies results", found.as_deref()).await;
         match (typed, found) {
             (Some(typed), found) if found.as_ref() != Some(&typed) => {
                 let keep = format!("commit .harvest.toml with: test = {}", json!(typed));
-                self.report.step("tests", StepState::Done, &format!("`{typed}`, for this first task"), Some(&keep));
+                let tried = self.try_tests(installation, chosen, &typed).await?;
+                self.tried(&typed, "for this first task", tried, Some(&keep));
                 Ok(Some(typed))
             }
             (None, Some(found)) => {
@@ -347,7 +349,8 @@ impl Guide<'_> {
                 Ok(None)
             }
             (Some(_), Some(found)) => {
-                self.report.step("tests", StepState::Done, &format!("`{found}`, found in the repository"), None);
+                let tried = self.try_tests(installation, chosen, &found).await?;
+                self.tried(&found, "found in the repository", tried, None);
                 Ok(None)
             }
             (_, None) => {
@@ -356,6 +359,59 @@ impl Guide<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Runs the test command in a sandbox, with the dependencies that were installed. `None` when that was skipped.
+    async fn try_tests(
+        &mut self,
+        installation: &Installation,
+        chosen: &Chosen,
+        command: &str,
+    ) -> Result<Option<Trial>, Failure> {
+        if self.options.skip_test_run {
+            return Ok(None);
+        }
+        let stop = self.signals.stop();
+        self.report.note("running it once in a sandbox; Ctrl-C skips this");
+        let provider = installation.provider(SandboxKind::Local)?;
+        // No model is called, so it needs no key.
+        let model = ModelChoice { provider: Provider::Anthropic, model: None };
+        let engine = installation.engine(provider, None, model)?;
+        let owner = installation.own(OwnerKind::Run).await?;
+        let (source, commit) = (chosen.forge.name(), chosen.base.commit.as_str());
+        let tried = engine.try_tests(owner.id(), source, &chosen.mirror, commit, command, &stop).await;
+        self.signals.leave();
+        installation.let_go(owner, tried.map_err(Failure::from)).await
+    }
+
+    fn tried(&mut self, command: &str, origin: &str, tried: Option<Trial>, keep: Option<&str>) {
+        let command = format!("`{command}`, {origin}");
+        let Some(trial) = tried else {
+            self.report.step("tests", StepState::Unchecked, &format!("{command}, not tried"), keep);
+            return;
+        };
+        let time = elapsed(trial.duration_ms);
+        let counts = [(trial.passed, "passed"), (trial.failed, "failed"), (trial.skipped, "skipped")];
+        let counts = counts.iter().filter_map(|(count, word)| Some(format!("{} {word}", count.filter(|n| *n > 0)?)));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        let (state, result) = match trial.exit_code {
+            _ if trial.timed_out => (StepState::Failed, format!("did not end within {time}")),
+            // Tests that fail before the first task are what it may be about.
+            Some(_) if trial.ran_tests() => (StepState::Done, format!("{counts} in {time}")),
+            Some(0) if trial.passed.is_none() => (StepState::Done, "passed; it prints no counts".to_owned()),
+            Some(0) => (StepState::Unchecked, "ran no tests".to_owned()),
+            Some(code) => (StepState::Failed, format!("ended with exit code {code}")),
+            None => (StepState::Failed, "was killed".to_owned()),
+        };
+        if state == StepState::Failed {
+            clean(&trial.output).lines().for_each(|line| self.report.note(&format!("  {line}")));
+        }
+        let fix = match (&trial.hint, state) {
+            (Some(hint), StepState::Failed) => Some(clean(hint)),
+            (None, StepState::Failed) => Some("harvest init, with a test command that runs in the sandbox".to_owned()),
+            _ => keep.map(str::to_owned),
+        };
+        self.report.step("tests", state, &format!("{command}: {result}"), fix.as_deref());
     }
 
     /// What the first task, which has completed, came to.

@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 use super::Remote;
 use crate::cli::Interrupt;
 use crate::failure::Failure;
+use crate::interrupt::Asked;
 
 const PAGE: usize = 500;
 
-/// What there is to know of a task that was asked to pause.
 #[derive(Deserialize)]
-struct Asked {
+struct Known {
     id: TaskId,
     status: TaskStatus,
 }
 
 #[derive(Deserialize)]
 struct Page {
-    items: Vec<Asked>,
+    items: Vec<Known>,
     next_cursor: Option<String>,
 }
 
 /// Asks whoever works on them to pause; those that nobody works on any more are left out of all, and refused by name.
-pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<(TaskId, TaskStatus)>, Failure> {
+pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<Asked>, Failure> {
     let body = options.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
     let Some(prefix) = &options.id else {
         let mut asked = Vec::new();
@@ -50,12 +50,13 @@ pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<(Task
     Ok(vec![ask(remote, &path, &body).await?])
 }
 
-async fn ask(remote: &Remote, path: &str, body: &Value) -> Result<(TaskId, TaskStatus), Failure> {
-    let Asked { id, status } = remote.post(path, body).await?;
-    Ok((id, status))
+async fn ask(remote: &Remote, path: &str, body: &Value) -> Result<Asked, Failure> {
+    let document: Value = remote.post(path, body).await?;
+    let Known { id, status } = super::parse(&document)?;
+    Ok(Asked { id, status, document })
 }
 
-async fn at_work(remote: &Remote) -> Result<Vec<Asked>, Failure> {
+async fn at_work(remote: &Remote) -> Result<Vec<Known>, Failure> {
     let mut tasks = Vec::new();
     for status in [TaskStatus::Provisioning, TaskStatus::Running] {
         let mut cursor = String::new();

@@ -165,6 +165,11 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
     Err(refusal(answer))
 }
 
+/// Something in an answer that was read whole, since `--json` prints it as it is.
+fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+    serde_json::from_value(value.clone()).map_err(|error| not_ours(&error.to_string()))
+}
+
 /// What the server says in an answer that is no success.
 fn refusal(answer: &Answer) -> Failure {
     let Ok(problem) = answer.json::<Value>() else {

@@ -4,8 +4,8 @@ use harvest_core::{Code, EventBody};
 use harvest_engine::Stop;
 use serde_json::{Value, json};
 
-use super::task::{here_only, submit};
-use super::{Journal, Remote};
+use super::task::{Detail, here_only, submit};
+use super::{Journal, Remote, parse};
 use crate::cli::{Global, QueueOptions, Run, SandboxKind};
 use crate::failure::{Exit, Failure, code_of};
 use crate::follow::Following;
@@ -17,7 +17,8 @@ use crate::view::{Activity, Place, Style, clean};
 
 pub async fn run(global: &Global, style: Style, remote: &Remote, options: Run) -> Result<Exit, Failure> {
     refuse_what_the_server_decides(&options)?;
-    let detail = submit(remote, options.ask, QueueOptions::default(), None).await?;
+    let answer = submit(remote, options.ask, QueueOptions::default(), None).await?;
+    let detail: Detail = parse(&answer)?;
     let (id, short) = (detail.task.id.to_string(), detail.task.id.short().to_owned());
     let session = detail.sessions.first().map(|session| session.id.to_string()).ok_or_else(|| {
         Failure::failed(Code::ServerUnreachable, format!("the server made task {short} without a session"))

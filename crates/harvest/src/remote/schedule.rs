@@ -1,5 +1,6 @@
 //! `harvest schedule …` over HTTP.
 
+use harvest_core::Clock;
 use harvest_outbound::escape;
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::task::ask_body;
 use crate::ask;
 use crate::cli::{Global, Missed, Schedule};
 use crate::failure::{Exit, Failure};
+use crate::installation::SystemClock;
 use crate::schedule::{find, show_list, show_new, show_removed};
 use crate::view::Style;
 
@@ -26,7 +28,7 @@ pub async fn schedule(global: &Global, style: Style, remote: &Remote, command: S
             }
             show_new(global, style, &remote.post::<Value>("/api/schedules", &body).await?);
         }
-        Schedule::List => show_list(global, style, &remote.items::<Value>("/api/schedules").await?),
+        Schedule::List => show_list(global, style, &remote.items::<Value>("/api/schedules").await?, SystemClock.now()),
         Schedule::Remove { id } => {
             let schedules: Vec<Value> = remote.items("/api/schedules").await?;
             let id = find(&schedules, &id)?;

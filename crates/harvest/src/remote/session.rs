@@ -3,7 +3,7 @@
 use harvest_core::{Code, Task, Turn};
 use serde_json::{Value, json};
 
-use super::{Journal, Remote};
+use super::{Journal, Remote, parse};
 use crate::ask;
 use crate::cli::{Asking, Global, Session};
 use crate::failure::{Exit, Failure};
@@ -16,7 +16,10 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         Session::Show { id } => {
             let detail: Value = remote.get(&format!("/api/sessions/{}", find(remote, &id).await?)).await?;
             let (session, task): (harvest_core::Session, Task) = (parse(&detail)?, parse(&detail["task"])?);
-            show::shown(global, style, &session, &task);
+            let _ = match global.json {
+                true => output::json(&detail),
+                false => output::line(&show::page(style, &session, &task)),
+            };
             Ok(Exit::Done)
         }
         Session::Prompt(asked) => {
@@ -32,7 +35,7 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
             let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?;
             let task: Value = remote.post(&format!("/api/sessions/{id}/resume"), &json!({ "prompt": prompt })).await?;
             let _ = if global.json {
-                output::json(&json!({ "session_id": id, "task_id": task["id"], "status": task["status"] }))
+                output::json(&task)
             } else {
                 output::line(&format!("{} session {} continues", style.ok(), style.bold(&clean(&id.to_string()))))
             };
@@ -98,10 +101,4 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     let task = remote.find("/api/tasks", prefix).await?.ok_or_else(unknown)?;
     let task: Value = remote.get(&format!("/api/tasks/{task}")).await?;
     task["sessions"][0]["id"].as_str().map(str::to_owned).ok_or_else(unknown)
-}
-
-fn parse<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    serde_json::from_value(value.clone()).map_err(|error| {
-        Failure::failed(Code::ServerUnreachable, format!("the server's answer cannot be read: {error}"))
-    })
 }

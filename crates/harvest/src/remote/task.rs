@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::journal::Journal;
-use super::{Remote, race, refusal};
+use super::{Remote, parse, race, refusal};
 use crate::ask;
 use crate::cli::{Ask, AskOptions, Global, OnFailed, QueueOptions, Standing, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
@@ -25,10 +25,10 @@ use crate::view::{Activity, Style};
 
 /// The same object as the server's.
 #[derive(Deserialize)]
-struct Detail {
+pub struct Detail {
     #[serde(flatten)]
-    task: CoreTask,
-    sessions: Vec<Session>,
+    pub task: CoreTask,
+    pub sessions: Vec<Session>,
     #[serde(default)]
     overlaps: Vec<Overlap>,
 }
@@ -151,12 +151,13 @@ async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
     let race = add.race.race.as_ref().map(|entrants| race::body(entrants, &add.race));
-    let TaskDetail { task, sessions } = submit(remote, add.ask, add.queue, race).await?;
+    let answer = submit(remote, add.ask, add.queue, race).await?;
+    let Detail { task, sessions, .. } = parse(&answer)?;
     if let Some(race) = &task.settings.race {
         return race::added(global, style, remote, race).await;
     }
     let _ = if global.json {
-        output::json(&task)
+        output::json(&answer)
     } else {
         let priority = task.priority.as_str();
         output::line(&format!(
@@ -178,12 +179,8 @@ pub fn here_only(option: &str) -> Failure {
     Failure::refused(Code::BadOption, message, "leave it out, or unset HARVEST_URL")
 }
 
-pub async fn submit(
-    remote: &Remote,
-    ask: Ask,
-    queue: QueueOptions,
-    race: Option<Value>,
-) -> Result<TaskDetail, Failure> {
+/// The new task, as the server shows it.
+pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions, race: Option<Value>) -> Result<Value, Failure> {
     let prompt = ask::read_prompt(&ask.prompt)?;
     let mut body = ask_body(&prompt, ask.options, queue.standing)?;
     body["after"] = json!(queue.after);
@@ -197,8 +194,7 @@ pub async fn submit(
             body[name] = value;
         }
     }
-    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
-    Ok(TaskDetail { task, sessions })
+    remote.post_once("/api/tasks", &body, queue.idempotency_key).await
 }
 
 /// What is asked for, as the API takes it.
@@ -249,9 +245,10 @@ async fn act(
     words: &str,
 ) -> Result<Exit, Failure> {
     let id = find(remote, prefix).await?;
-    let Detail { task, .. } = remote.post(&format!("/api/tasks/{id}/{action}"), body).await?;
+    let answer: Value = remote.post(&format!("/api/tasks/{id}/{action}"), body).await?;
+    let Detail { task, .. } = parse(&answer)?;
     let _ = if global.json {
-        output::json(&json!({ "task_id": task.id, "status": task.status, "branch": task.branch }))
+        output::json(&answer)
     } else {
         let words = match action {
             "cancel" | "terminate" if task.status.is_finished() => ended(style, &task, false),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use harvest_core::Clock;
 use harvest_outbound::escape;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use super::task::{ask_body, here_only};
 use crate::ask;
 use crate::cli::{Global, Template, TemplateUse};
 use crate::failure::{Exit, Failure};
+use crate::installation::SystemClock;
 use crate::output;
 use crate::saved::SavedRequest;
 use crate::template::{show_list, show_new, show_removed};
@@ -23,7 +25,7 @@ pub async fn template(global: &Global, style: Style, remote: &Remote, command: T
             let body = json!({ "name": options.name, "task": task });
             show_new(global, style, &remote.post::<Value>("/api/templates", &body).await?);
         }
-        Template::List => show_list(global, style, &remote.items::<Value>("/api/templates").await?),
+        Template::List => show_list(global, style, &remote.items::<Value>("/api/templates").await?, SystemClock.now()),
         Template::Use(options) => use_template(global, style, remote, *options).await?,
         Template::Remove { name } => {
             remote.delete(&format!("/api/templates/{}", escape(&name))).await?;

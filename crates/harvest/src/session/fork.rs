@@ -9,6 +9,7 @@ use crate::cli::{Global, SessionFork};
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::task;
 use crate::view::Style;
 
 pub async fn fork(
@@ -39,7 +40,7 @@ pub async fn fork(
     let made = installation.queueing_engine()?.fork(asked).await;
     let made = made.map_err(|error| Failure::from(error).refusing())?;
     let _ = if global.json {
-        output::json(&made.task)
+        output::json(&task::document(installation, &made.task.id).await?)
     } else {
         output::line(&format!(
             "{} task {} continues from event {at} of session {}; run it with `harvest up`",

@@ -2,7 +2,6 @@
 
 use harvest_core::Code;
 use harvest_store::Error;
-use serde_json::json;
 
 use super::find;
 use crate::ask;
@@ -10,6 +9,7 @@ use crate::cli::{Global, SessionResume};
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::task;
 use crate::view::Style;
 
 pub async fn resume(
@@ -31,9 +31,8 @@ pub async fn resume(
         }
         resumed => resumed.map_err(|error| Failure::from(error).refusing())?,
     }
-    let task = installation.store.task(&task).await?.task;
     let _ = if global.json {
-        output::json(&json!({ "session_id": id, "task_id": task.id, "status": task.status }))
+        output::json(&task::document(installation, &task).await?)
     } else {
         let words = "continues; run it with `harvest up`";
         output::line(&format!("{} session {} {words}", style.ok(), style.bold(id.short())))

@@ -1,7 +1,7 @@
 //! `harvest session show`.
 
 use harvest_core::{Session, SessionId, Task, Turn, TurnEnd};
-use serde_json::json;
+use harvest_server::SessionDetail;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -10,24 +10,17 @@ use crate::output;
 use crate::view::{Style, clean};
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &SessionId) -> Result<Exit, Failure> {
+    if global.json {
+        let _ = output::json(&SessionDetail::read(installation.store.as_ref(), id).await?);
+        return Ok(Exit::Done);
+    }
     let session = installation.store.session(id).await?;
     let task = installation.store.task(&session.task_id).await?.task;
-    shown(global, style, &session, &task);
+    let _ = output::line(&page(style, &session, &task));
     Ok(Exit::Done)
 }
 
-pub fn shown(global: &Global, style: Style, session: &Session, task: &Task) {
-    let _ = if global.json {
-        let mut shown = json!(session);
-        shown["status"] = json!(task.status);
-        shown["commit"] = json!(task.commit);
-        output::json(&shown)
-    } else {
-        output::line(&page(style, session, task))
-    };
-}
-
-fn page(style: Style, session: &Session, task: &Task) -> String {
+pub fn page(style: Style, session: &Session, task: &Task) -> String {
     let mut lines = vec![style.bold(&clean(task.prompt.title()))];
     let mut field =
         |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));

@@ -3,7 +3,6 @@
 use harvest_core::{Code, OnFailedDependency, Prompt, TaskId, TaskStatus};
 use harvest_engine::{BaseChoice, Queueing};
 use harvest_store::IdempotencyKey;
-use serde_json::json;
 
 use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, TaskAdd};
 use crate::config::Key;
@@ -50,7 +49,7 @@ pub async fn submit(
     let submitted = engine.submit(request).await.map_err(|error| Failure::from(error).refusing())?;
     let task = &submitted.task;
     let _ = if global.json {
-        output::json(task)
+        output::json(&super::document(installation, &task.id).await?)
     } else {
         let waits = if task.after.is_empty() {
             String::new()
@@ -124,9 +123,8 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
     let engine = installation.queueing_engine()?;
     let retried = engine.retry(&before, &installation.environment.user(), None).await;
     retried.map_err(|error| Failure::from(error).refusing())?;
-    let task = installation.store.task(id).await?.task;
     let _ = if global.json {
-        output::json(&json!({ "task_id": id, "status": task.status }))
+        output::json(&super::document(installation, id).await?)
     } else {
         output::line(&format!("{} task {} is in the queue again; run it with `harvest up`", style.ok(), id.short()))
     };

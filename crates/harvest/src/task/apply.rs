@@ -5,7 +5,6 @@ use std::path::Path;
 use harvest_core::{Code, Evidence, Task, TaskId, TaskStatus, TestVerdict};
 use harvest_forge::{Forge, Local};
 use harvest_workspace::{Error, Git};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -37,7 +36,7 @@ pub async fn apply(
     let how_to_force = format!("harvest task apply {} --force", id.short());
     let Merged { branch, into, before, after } = merge(installation, &detail, &local, force, &how_to_force).await?;
     let _ = if global.json {
-        output::json(&json!({ "task_id": id, "branch": branch, "into": into, "before": before, "commit": after }))
+        output::json(&harvest_server::Merge { branch, into, before, commit: after })
     } else if before == after {
         output::line(&format!("{} {into} already has {branch}", style.ok()))
     } else {

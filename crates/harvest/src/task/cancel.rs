@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use harvest_core::{Code, Stopping, Task, TaskId, TaskStatus};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -33,12 +32,8 @@ pub async fn stop(
         store.request_stop(id, how).await?;
         wait(installation, id).await?;
     }
-    let task = store.task(id).await?.task;
-    let _ = if global.json {
-        output::json(&json!({ "task_id": id, "status": task.status, "branch": task.branch }))
-    } else {
-        output::line(&ended(style, &task, waited.is_some()))
-    };
+    let task = super::document(installation, id).await?;
+    let _ = if global.json { output::json(&task) } else { output::line(&ended(style, &task.task, waited.is_some())) };
     Ok(Exit::Done)
 }
 

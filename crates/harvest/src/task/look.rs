@@ -367,7 +367,7 @@ fn waits_for(task: &Task, sessions: &[Session], statuses: &Statuses) -> Option<S
     let reason = match turns.map(|turn| turn.status).find(|status| *status != TurnStatus::Done)? {
         TurnStatus::Ready => "a worker: harvest up",
         TurnStatus::Waiting => "its next attempt",
-        TurnStatus::Parked => "a place under a cap: harvest status",
+        TurnStatus::Parked => "a free slot under a cap: harvest status",
         TurnStatus::Queued => "the turns before it",
         TurnStatus::Held => "approval",
         TurnStatus::Blocked | TurnStatus::Claimed | TurnStatus::Done => return None,

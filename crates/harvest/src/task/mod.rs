@@ -12,7 +12,8 @@ pub mod warnings;
 
 pub use add::submit;
 
-use harvest_core::Stopping;
+use harvest_core::{Stopping, TaskId};
+use harvest_server::TaskDetail;
 use harvest_store::TaskQuery;
 
 use crate::cli::{Global, Task};
@@ -21,6 +22,11 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::remote::{self, Remote};
 use crate::view::Style;
+
+/// What `--json` prints of a task that was changed: the object of the API.
+pub async fn document(installation: &Installation, id: &TaskId) -> Result<TaskDetail, Failure> {
+    Ok(TaskDetail::read(installation.store.as_ref(), id).await?)
+}
 
 pub async fn task(global: &Global, environment: Environment, command: Task) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);

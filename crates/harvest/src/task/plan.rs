@@ -5,7 +5,6 @@ use std::path::Path;
 
 use harvest_core::{Code, TaskId, TaskStatus};
 use harvest_store::{Error, PlanDecision, PlanVerdict};
-use serde_json::json;
 
 use super::proposal::{self, Proposal};
 use crate::cli::Global;
@@ -96,9 +95,8 @@ async fn decide(
         }
         decided => decided.map_err(|error| Failure::from(error).refusing())?,
     }
-    let task = installation.store.task(id).await?.task;
     let _ = if global.json {
-        output::json(&json!({ "task_id": id, "status": task.status }))
+        output::json(&super::document(installation, id).await?)
     } else {
         output::line(&format!("{} task {} {words}", style.ok(), style.bold(id.short())))
     };

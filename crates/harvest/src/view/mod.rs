@@ -10,4 +10,4 @@ pub use activity::Activity;
 pub use style::{Style, clean, paint_diff};
 pub use summary::{Place, evidence_details, evidence_line, logged_end, summary};
 pub use table::{Cell, Table};
-pub use time::{age, elapsed, local};
+pub use time::{age, age_of, elapsed, local};

@@ -23,6 +23,12 @@ pub fn age(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
+/// The same of a document, which has the time as a text.
+pub fn age_of(document: &serde_json::Value, now: Timestamp) -> String {
+    let created = document["created_at"].as_str().and_then(|text| text.parse().ok());
+    created.map(|created| age(now, created)).unwrap_or_default()
+}
+
 /// `12 ms`, `3.4 s`, `2 min 5 s`.
 pub fn elapsed(millis: u64) -> String {
     match millis {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::agents::Vendor;
+use crate::run::people;
 use crate::support::{FIX, PATH, World, git};
 
 /// Gives a program a terminal of its own and types an answer whenever a question is shown: the rules are pairs of what is
@@ -64,6 +65,11 @@ pub fn at_a_terminal(
 
 /// A host that accepts one key and refuses all others, and says nothing else.
 fn host_that_accepts(key: &'static str) -> String {
+    host_that_accepts_header(format!("x-api-key: {key}"), "401 Unauthorized")
+}
+
+/// Says `refusal` to every request without this header.
+fn host_that_accepts_header(header: String, refusal: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -74,8 +80,8 @@ fn host_that_accepts(key: &'static str) -> String {
             while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
                 head.push(byte[0]);
             }
-            let accepted = String::from_utf8_lossy(&head).contains(&format!("x-api-key: {key}\r\n"));
-            let status = if accepted { "200 OK" } else { "401 Unauthorized" };
+            let accepted = String::from_utf8_lossy(&head).contains(&format!("{header}\r\n"));
+            let status = if accepted { "200 OK" } else { refusal };
             let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
         }
     });
@@ -111,6 +117,7 @@ fn it_leads_from_nothing_to_the_first_verified_branch() {
         assert!(shown.contains(line), "{line} is missing in\n{shown}");
     }
     assert!(!shown.contains(key), "{shown}");
+    transcript(&world, &shown);
     let tasks = world.tasks();
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0]["status"], "completed", "{tasks:#?}");
@@ -121,6 +128,116 @@ fn it_leads_from_nothing_to_the_first_verified_branch() {
     let branch = git(&world.repo(), &["branch", "--list", "harvest/*", "--format=%(refname:short)"]);
     assert_eq!(git(&world.repo(), &["show", &format!("{}:src/two.sh", branch.trim())]).trim(), "echo two");
     world.assert_nothing_left();
+}
+
+/// The whole transcript, without what differs between machines and runs.
+fn transcript(world: &World, shown: &str) {
+    let of_agents = [", no key yet", "not installed: ", "Which agent?"];
+    let mut lines: Vec<&str> =
+        shown.lines().filter(|line| !of_agents.iter().any(|words| line.contains(words))).collect();
+    // The two test runs go side by side, so either may be told first.
+    let first = lines.iter().position(|line| line.contains("tests at the")).unwrap_or_else(|| panic!("{shown}"));
+    lines[first..first + 2].sort_by_key(|line| line.contains("result"));
+    people(world).bind(|| insta::assert_snapshot!("the_transcript_of_the_first_day", lines.join("\n")));
+}
+
+fn step(report: &Value, name: &str) -> (String, String) {
+    let step = report["steps"].as_array().unwrap().iter().find(|step| step["name"] == name);
+    let step = step.unwrap_or_else(|| panic!("no {name}: {report:#}"));
+    (step["state"].as_str().unwrap().to_owned(), step["detail"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_test_command_is_tried_with_the_dependencies_that_were_installed() {
+    if Command::new("npm").arg("--version").output().is_err() {
+        return harvest_testing::skip("npm is not installed");
+    }
+    let world = World::new();
+    crate::repo::npm_project(&world);
+    let init = |args: &[&str]| -> Value {
+        let ran = world.harvest(&["init", "--yes", "--json"]).args(args).finish();
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    };
+    let report = init(&[]);
+    let (state, detail) = step(&report, "tests");
+    // The one that needs the dependency is among those that pass.
+    assert!(detail.starts_with("`sh test.sh`, found in the repository: 2 passed, 1 failed in "), "{report:#}");
+    assert_eq!(state, "done", "{report:#}");
+    let skipped = step(&init(&["--skip-test-run"]), "tests");
+    assert_eq!(skipped, ("unchecked".into(), "`sh test.sh`, found in the repository, not tried".into()));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_test_command_that_cannot_run_is_told_with_what_it_printed_and_the_way_out() {
+    let world = World::new();
+    world.write("Makefile", "test:\n\tno-such-runner --all\n");
+    world.commit("Make");
+    let ran = world.harvest(&["init", "--yes"]).finish();
+    assert_eq!(ran.exit, Some(1), "{ran:?}");
+    assert!(
+        ran.stdout.contains("✗ tests         `make test`, found in the repository: ended with exit code 2"),
+        "{ran:?}"
+    );
+    let (_, left) = ran.stdout.split_once("Left to do:\n").unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(ran.stdout.contains("no-such-runner") && left.contains("  tests "), "{ran:?}");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn ctrl_c_skips_the_run_of_the_test_command_and_the_setup_continues() {
+    let world = World::new();
+    world.write("test.sh", "sleep 600\n");
+    world.commit("Sleep");
+    let (shown, exit) = at_a_terminal(
+        &world,
+        &[],
+        &["init"],
+        &[
+            ("Which agent?", "\n"),
+            ("Which model provider?", "\n"),
+            ("not shown, and Enter skips: ", "\n"),
+            ("verifies results", "\n"),
+            // What a terminal makes of Ctrl-C.
+            ("Ctrl-C skips this", "\u{3}"),
+            ("First task", "\n"),
+        ],
+    );
+    assert_eq!(exit, 0, "{shown}");
+    assert!(shown.contains("■ tests         `sh test.sh`, found in the repository, not tried"), "{shown}");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn the_token_of_a_subscription_is_saved_whether_or_not_its_host_lists_models() {
+    let token = "sk-ant-oat01-subscription-0123456789";
+    for (header, said) in [
+        (format!("authorization: Bearer {token}"), "✓ key           anthropic key …6789 works"),
+        // A token may be good for messages and not for the list of models.
+        (
+            "never: sent".to_owned(),
+            "■ key           anthropic key …6789 saved, not checked: its host answered with status 403",
+        ),
+    ] {
+        let world = World::new();
+        world.give(token);
+        let host = host_that_accepts_header(header, "403 Forbidden");
+        let (shown, exit) = at_a_terminal(
+            &world,
+            &[("ANTHROPIC_BASE_URL", &host)],
+            &["init", "--skip-test-run"],
+            &[
+                ("Which agent?", "\n"),
+                ("Which model provider?", "\n"),
+                ("for a Claude subscription what `claude setup-token` prints; it is not shown", &format!("{token}\n")),
+                ("verifies results", "\n"),
+                ("First task", "\n"),
+            ],
+        );
+        assert_eq!(exit, 0, "{shown}");
+        assert!(shown.contains(said) && !shown.contains(token), "{shown}");
+        assert_eq!(world.json(&["credential", "list"])["items"][0]["last4"], "6789");
+    }
 }
 
 #[test]

@@ -13,17 +13,17 @@ use crate::reattach::wait_until;
 use crate::support::{FIX, PATH, World};
 
 /// A fenced block of a page.
-struct Block {
-    place: String,
-    language: String,
-    lines: Vec<String>,
+pub struct Block {
+    pub place: String,
+    pub language: String,
+    pub lines: Vec<String>,
 }
 
-fn documents() -> PathBuf {
+pub fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn pages() -> Vec<PathBuf> {
+pub fn pages() -> Vec<PathBuf> {
     let mut pages = vec![documents().join("README.md")];
     for folder in ["docs", "docs/errors"] {
         let entries = fs::read_dir(documents().join(folder)).unwrap().map(|entry| entry.unwrap().path());
@@ -33,7 +33,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-fn blocks(page: &Path) -> Vec<Block> {
+pub fn blocks(page: &Path) -> Vec<Block> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
     let (mut blocks, mut open): (Vec<Block>, Option<Block>) = (Vec::new(), None);
     for (number, line) in fs::read_to_string(page).unwrap().lines().enumerate() {
@@ -52,7 +52,7 @@ fn blocks(page: &Path) -> Vec<Block> {
 }
 
 /// As a shell splits it, up to whatever takes what the command prints, or to an explanation in another column.
-fn words(command: &str) -> Vec<String> {
+pub fn words(command: &str) -> Vec<String> {
     let command = command.split("   ").next().unwrap_or_default();
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in command.chars() {
@@ -155,17 +155,17 @@ fn every_block_of_settings_in_the_guides_can_be_read() {
 }
 
 /// Blocks of a page that are typed one after the other, and what they stand for here.
-struct Story<'w> {
+pub struct Story<'w> {
     world: &'w World,
-    script: PathBuf,
+    pub script: PathBuf,
     /// What the page says, and what it is here.
-    names: Vec<(String, String)>,
+    pub names: Vec<(String, String)>,
     /// Ids in the page by those of this run.
     ids: HashMap<String, String>,
 }
 
 impl<'w> Story<'w> {
-    fn new(world: &'w World, conversations: &[(&str, Value)]) -> Self {
+    pub fn new(world: &'w World, conversations: &[(&str, Value)]) -> Self {
         world.without_spares();
         let path = |name: &str| world.path().join(name).to_str().unwrap().to_owned();
         let names = [
@@ -181,7 +181,7 @@ impl<'w> Story<'w> {
         Self { world, script: world.conversations(conversations), names, ids: HashMap::new() }
     }
 
-    fn here(&self, text: &str) -> String {
+    pub fn here(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (page, here)| text.replace(page, here))
     }
 
@@ -228,11 +228,11 @@ impl<'w> Story<'w> {
     }
 
     /// Whether a printed line is the one that the page shows, but for ids, times, sizes and money. Remembers its ids.
-    fn matches(&mut self, shown: &str, printed: &str) -> bool {
+    pub fn matches(&mut self, shown: &str, printed: &str) -> bool {
         let kinds = Regex::new(
             r"(?x) (?<id>\b[0-9a-hjkmnp-tv-z]{8}\b) | (?<commit>\b[0-9a-f]{10}\b) | (?<money>\$[0-9.]+)
                  | (?<time>\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d[:0-9.]*Z?) | (?<amount>\b[0-9.]+\ (?:s|min|ms|h|KiB|MiB|bytes)\b)
-                 | (?<count>\b\d+\ files,) | (?<packages>added\ \d+\ packages?\ in\ \d+m?s) | (?<long>\b[0-9a-hjkmnp-tv-z]{16}\b)
+                 | (?<count>\b\d+\ files,) | (?<tokens>\b\d+\ tokens\ in,\ \d+\ out) | (?<packages>added\ \d+\ packages?\ in\ \d+m?s) | (?<long>\b[0-9a-hjkmnp-tv-z]{16}\b)
                  | (?<rest>…)",
         )
         .unwrap();
@@ -258,6 +258,7 @@ impl<'w> Story<'w> {
                 None if found.name("time").is_some() => r"\d{4}-\d\d-\d\d[T ][0-9:.]+Z?".to_owned(),
                 None if found.name("amount").is_some() => r"[0-9.]+ (?:s|min|ms|h|KiB|MiB|bytes)".to_owned(),
                 None if found.name("count").is_some() => r"\d+ files,".to_owned(),
+                None if found.name("tokens").is_some() => r"\d+ tokens in, \d+ out".to_owned(),
                 None if found.name("packages").is_some() => r"added \d+ packages? in \d+m?s".to_owned(),
                 None if found.name("long").is_some() => "[0-9a-z]{16}".to_owned(),
                 None => ".*".to_owned(),
@@ -283,11 +284,11 @@ fn asker(world: &World) -> String {
 }
 
 /// Columns are as wide as what is in them.
-fn squeezed(line: &str) -> String {
+pub fn squeezed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-const USER: &str = "docs/user-guide.md";
+pub const USER: &str = "docs/user-guide.md";
 const OPERATOR: &str = "docs/operator-guide.md";
 
 #[test]
@@ -339,9 +340,21 @@ fn beads_in_the_guide_are_what_the_program_prints() {
         issue("or-3", "Say hello", "closed"),
     ];
     world.write(".beads/issues.jsonl", format!("{}\n", issues.join("\n")));
+    world.write("Makefile", "test:\n\t@sh test.sh\n");
     world.commit("Issues");
     let mut story = Story::new(&world, &[("", json!([{ "shell": FIX }, {}]))]);
     story.tell(USER, "harvest import beads");
+    let all = blocks(&documents().join(USER));
+    let block = all.iter().find(|block| block.lines[0].starts_with(r#"{"id":"or-1""#)).unwrap();
+    let shown: Value = serde_json::from_str(&block.lines[0].replace(",…,", ",")).unwrap();
+    let file = fs::read_to_string(world.repo().join(".beads/issues.jsonl")).unwrap();
+    let written: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
+    for (name, value) in shown.as_object().unwrap() {
+        let here = written[name].as_str().map(str::to_owned).unwrap_or_else(|| written[name].to_string());
+        let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
+        // What nobody but its owner knows stays as it is.
+        assert!(name.starts_with("x_") || story.matches(&text, &squeezed(&here)), "{name}: {text}\n{written:#}");
+    }
 }
 
 #[test]
@@ -538,7 +551,7 @@ fn every_block_with_output_in_the_guides_is_typed_by_a_test() {
 
 /// What a shell printed in the folder above the repositories.
 #[track_caller]
-fn shell(world: &World, text: &str) -> String {
+pub fn shell(world: &World, text: &str) -> String {
     let programs = Path::new(env!("CARGO_BIN_EXE_harvest")).parent().unwrap();
     let mut command = Command::new("sh");
     command.args(["-euc", text]).current_dir(world.path()).env_clear();
@@ -583,7 +596,7 @@ fn the_github_trial_in_the_guide_ends_with_a_pull_request_by_typing_its_lines_wi
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -162,7 +162,7 @@ fn prepared_at(place: &'static str) -> Stage {
     let finish = |world: &World| {
         let ran = world.harvest(&["repo", "build", "repo"]).finish();
         assert_eq!(ran.exit, Some(0), "{ran:?}");
-        assert_eq!(world.json(&["repo", "list"])["items"][0]["state"], "ready");
+        assert_eq!(world.json(&["repo", "list"])["items"][0]["snapshot"]["state"], "ready");
     };
     stage(place, make, finish)
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -147,11 +148,107 @@ fn the_doctor_tries_every_host_that_the_settings_need() {
     world.assert_nothing_left();
 }
 
+/// Answers at the root, and hangs up on everyone who asks for the API.
+fn without_an_api() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut asked = [0; 4096];
+            let length = stream.read(&mut asked).unwrap_or_default();
+            if !String::from_utf8_lossy(&asked[..length]).contains("/api/v3") {
+                let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn the_doctor_tries_the_api_of_github_besides_its_pages() {
+    let world = World::new();
+    let (hub, mirror) = (without_an_api(), answering("404 Not Found"));
+    let names = ["npm", "pypi", "cargo", "go", "maven", "rubygems", "packagist", "apt"];
+    let mirrors: String = names.iter().map(|name| format!("{name} = '{mirror}'\n")).collect();
+    let text = format!("[registries]\n{mirrors}\n[sign_in]\nclient_id = 'Iv1.0123456789abcdef'\nurl = '{hub}'\n");
+    let config = settings(&world, &text);
+    let app = harvest_forge::fake::Fake::app(None);
+    let add = ["credential", "add", "github", "--base-url", &hub, "--from-stdin"];
+    let added = world.harvest(&add).input(harvest_vault::ExposeSecret::expose_secret(&app)).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let ran = world.harvest(&["--config", &config, "doctor", "--reach", "--json"]).finish();
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.exit, Some(1), "{report:#}");
+    let state = |name: &str| {
+        let item = report["items"].as_array().unwrap().iter().find(|item| item["name"] == name);
+        item.unwrap_or_else(|| panic!("no {name}: {report:#}"))["state"].clone()
+    };
+    let states = ["GitHub", "GitHub API", "sign-in", "sign-in API"].map(state);
+    assert_eq!(states, ["ok", "missing", "ok", "missing"]);
+}
+
+/// Accepts connections and says nothing.
+fn silent() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let kept: Vec<_> = listener.incoming().map_while(Result::ok).collect();
+        drop(kept);
+    });
+    address
+}
+
+#[test]
+fn the_doctor_is_done_in_half_a_minute_when_no_host_answers() {
+    let world = World::new();
+    let host = silent();
+    let names = ["npm", "pypi", "cargo", "go", "maven", "rubygems", "packagist", "apt"];
+    let mirrors: String = names.iter().map(|name| format!("{name} = '{host}'\n")).collect();
+    let text = format!(
+        "[registries]\n{mirrors}\n[sign_in]\nclient_id = 'Iv1.0123456789abcdef'\nurl = '{host}'\n
+[telemetry]\notlp = '{host}'\n[mcp.docs]\nurl = '{host}/mcp'\n"
+    );
+    let config = settings(&world, &text);
+    let origin = world.path().join("origin.git");
+    git(world.path(), &["clone", "--bare", "--quiet", &world.repo().display().to_string(), "origin.git"]);
+    let far = format!("file://{}", origin.display());
+    let added = world.harvest(&["repo", "add", &far, "--name", "far"]).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    // As git knows it, the repository has moved to the host that says nothing.
+    fs::write(world.home().join(".gitconfig"), format!("[url \"{host}/far\"]\n\tinsteadOf = {far}\n")).unwrap();
+    let app = harvest_forge::fake::Fake::app(None);
+    let add = ["credential", "add", "github", "--base-url", &host, "--from-stdin"];
+    let added = world.harvest(&add).input(harvest_vault::ExposeSecret::expose_secret(&app)).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let begun = Instant::now();
+    let ran = world
+        .harvest(&["--config", &config, "doctor", "--reach", "--json"])
+        .env("ANTHROPIC_API_KEY", "sk-ant-api03-made-up")
+        .env("ANTHROPIC_BASE_URL", &host)
+        .finish();
+    let took = begun.elapsed();
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let state = |name: &str| {
+        let item = report["items"].as_array().unwrap().iter().find(|item| item["name"] == name);
+        item.unwrap_or_else(|| panic!("no {name}: {report:#}"))["state"].clone()
+    };
+    for name in ["npm", "anthropic", "GitHub", "GitHub API", "repository", "MCP server", "traces", "sign-in"] {
+        assert_eq!(state(name), "missing", "{name}: {report:#}");
+    }
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    world.assert_nothing_left();
+}
+
 #[test]
 fn settings_of_package_managers_are_named_and_taken_over_after_asking() {
     let world = with_a_dependency();
     let mirror = closed();
     fs::write(world.home().join(".npmrc"), format!("registry={mirror}/\n//127.0.0.1/:_authToken=abc\n")).unwrap();
+    // As for npm itself, a variable goes before the file.
+    let other = world.harvest(&["repo", "add", "."]).env("npm_config_registry", "https://npm.example.com").finish();
+    let said = "as the variable npm_config_registry says, write under [registries] in harvest.toml: npm = \"https://npm.example.com\"";
+    assert!(other.stderr.contains(said), "{other:?}");
     let added = world.harvest(&["repo", "add", "."]).current_dir(&world.repo()).finish();
     let line = format!("npm = \"{mirror}\"");
     assert!(added.stderr.contains(&line) && added.stderr.contains(".npmrc"), "{added:?}");
@@ -166,9 +263,12 @@ fn settings_of_package_managers_are_named_and_taken_over_after_asking() {
         ("Test command that verifies results", "\n"),
         ("First task", "\n"),
     ];
-    let (shown, _) = at_a_terminal(&world, &[("PIP_CONFIG_FILE", "/dev/null")], &["init"], &answers);
+    let variables = [("PIP_CONFIG_FILE", "/dev/null"), ("PIP_INDEX_URL", "https://pypi.example.com/simple")];
+    let (shown, _) = at_a_terminal(&world, &variables, &["init", "--skip-test-run"], &answers);
     assert!(shown.contains(&format!("{}/.npmrc has {line}", world.home().display())), "{shown}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), format!("[registries]\n{line}\n"), "{shown}");
+    let pypi = "pypi = \"https://pypi.example.com/simple\"";
+    assert!(shown.contains(&format!("the variable PIP_INDEX_URL has {pypi}")), "{shown}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("[registries]\n{pypi}\n{line}\n"), "{shown}");
     assert!(shown.contains("npm: 127.0.0.1 cannot be reached: it does not answer"), "{shown}");
     world.assert_nothing_left();
 }

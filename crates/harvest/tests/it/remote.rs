@@ -178,10 +178,10 @@ fn a_plan_is_decided_on_and_a_task_tried_again() {
     client.stream(&format!("/api/sessions/{session}/events")).until("plan.proposed");
     while client.get(&format!("/api/tasks/{id}")).ok()["status"] != "awaiting_approval" {}
     assert_eq!(json_of(&run(&["task", "reject", id, "--json"]))["status"], "cancelled");
-    assert_eq!(json_of(&run(&["task", "retry", id, "--json"]))["task_id"], *id);
+    assert_eq!(json_of(&run(&["task", "retry", id, "--json"]))["id"], *id);
     client.stream(&format!("/api/sessions/{session}/events?after=5")).until("plan.proposed");
     while client.get(&format!("/api/tasks/{id}")).ok()["status"] != "awaiting_approval" {}
-    assert_eq!(json_of(&run(&["task", "approve", id, "--json"]))["task_id"], *id);
+    assert_eq!(json_of(&run(&["task", "approve", id, "--json"]))["id"], *id);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_task_of_a_server_is_followed_and_terminated() {
     let mut following = at(&["task", "logs", &id[..6], "--follow", "--json"]).start();
     following.wait_for_type("agent.started");
     let told = json_of(&at(&["task", "terminate", &id[..6], "--json"]).finish());
-    assert_eq!(told["task_id"], *id);
+    assert_eq!(told["id"], *id);
     let ran = following.finish();
     let events = ran.events();
     assert_eq!(ran.exit, Some(0), "{ran:?}");

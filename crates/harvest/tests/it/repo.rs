@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{FIX, PATH, Ran, World, git};
 
 /// A dependency that `node_modules` must hold for the tests to pass, and its lockfile.
-fn npm_project(world: &World) {
+pub fn npm_project(world: &World) {
     let package = world.path().join("make/package");
     fs::create_dir_all(&package).unwrap();
     fs::write(package.join("package.json"), r#"{"name":"pear","version":"1.0.0","main":"index.js"}"#).unwrap();
@@ -62,8 +62,9 @@ fn add(world: &World, args: &[&str]) {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
 }
 
+/// The snapshot of the one repository that there is.
 fn listed(world: &World) -> Value {
-    world.json(&["repo", "list"])["items"][0].clone()
+    world.json(&["repo", "list"])["items"][0]["snapshot"].clone()
 }
 
 /// What the first command of the agent printed.
@@ -93,8 +94,8 @@ fn a_session_starts_with_its_dependencies_and_none_of_them_is_delivered() {
     let stages: Vec<&str> = report["stages"].as_array().unwrap().iter().map(|s| s["stage"].as_str().unwrap()).collect();
     assert_eq!(stages, ["fetch", "detect", "toolchain", "install", "freeze"]);
     let item = listed(&world);
-    assert_eq!((&item["state"], &item["snapshot"]["commit"]), (&json!("ready"), &json!(world.head())));
-    assert!(item["snapshot"]["bytes"].as_u64().unwrap() > 0);
+    assert_eq!((&item["state"], &item["commit"]), (&json!("ready"), &json!(world.head())));
+    assert!(item["bytes"].as_u64().unwrap() > 0);
     // The tests need the dependency too, in the agent's sandbox and in the fresh ones that verify.
     let look = "git status --porcelain --ignored=no; sh tests/pear.sh && echo fine";
     let ran = world.run(&json!([{ "shell": look }, { "shell": FIX }, {}]), &["--test", "sh test.sh"]);
@@ -161,7 +162,7 @@ fn a_failed_installation_is_told_and_leaves_the_snapshot_before_in_use() {
     add(&world, &["--setup", failing, "--alert", &format!("cat > {}; env > {}.env", alert.display(), alert.display())]);
     built(&world, &[]);
     assert!(!alert.exists());
-    let first = listed(&world)["snapshot"].clone();
+    let first = listed(&world)["commit"].clone();
     world.write("broken", "");
     world.write("package.json", "{}");
     world.commit("Break it");
@@ -174,7 +175,7 @@ fn a_failed_installation_is_told_and_leaves_the_snapshot_before_in_use() {
     assert_eq!((&told["status"], &told["repository"]), (&json!("failed"), &json!("repo")));
     assert!(!fs::read_to_string(format!("{}.env", alert.display())).unwrap().contains("SECRET"));
     let item = listed(&world);
-    assert_eq!((&item["state"], &item["snapshot"]), (&json!("outdated"), &first));
+    assert_eq!((&item["state"], &item["commit"]), (&json!("outdated"), &first));
     let people = world.harvest(&["repo", "build", "repo", "--tries", "1"]).finish();
     assert!(people.exit == Some(1) && people.stdout.contains("no pears today"), "{people:?}");
     // Sessions on the new commit start from the old snapshot, at their own base, and say so.

@@ -59,7 +59,7 @@ fn a_follow_up_goes_on_from_what_the_session_has() {
     let queued = world.json(&["session", "prompt", task, "Now write it down"]);
     assert_eq!((&queued["number"], &queued["status"]), (&json!(2), &json!("ready")), "{queued:#}");
     let shown = world.json(&["session", "show", first["session_id"].as_str().unwrap()]);
-    assert_eq!((&shown["status"], &shown["turns"][1]), (&json!("pending"), &queued), "{shown:#}");
+    assert_eq!((&shown["task"]["status"], &shown["turns"][1]), (&json!("pending"), &queued), "{shown:#}");
     world.work_off(&[
         // What was said is told to an agent that cannot remember it.
         ("write it down", json!([{ "expect": "Mended.", "shell": "cat src/two.sh > NOTES" }, { "say": "Written." }])),

@@ -387,3 +387,19 @@ fn four_at_once_on_one_repository() {
     assert_eq!(world.tasks().len(), 4);
     world.assert_nothing_left();
 }
+
+#[test]
+fn a_project_accepts_unchanged_results_for_its_own_repositories() {
+    let world = World::new();
+    let test = "echo 'not ok 1 - old'; echo 1..1; exit 1";
+    let config = world.path().join("project.toml");
+    let run = |repository: &str| {
+        let text = format!("[project.shop]\nrepositories = ['{repository}']\naccept_unchanged = true\n");
+        fs::write(&config, text).unwrap();
+        let args = ["--test", test, "--config", config.to_str().unwrap()];
+        world.run(&json!([{ "shell": "echo x > x" }, {}]), &args)
+    };
+    let accepted = run(world.repo().to_str().unwrap()).assert_ended(0, "completed", None);
+    assert_eq!(accepted["evidence"]["verdict"], "unchanged", "{accepted:#}");
+    run("/srv/another").assert_ended(1, "failed", Some("tests"));
+}

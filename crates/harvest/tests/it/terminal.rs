@@ -63,6 +63,31 @@ fn lists_have_headers_age_and_repository_and_notes_go_to_standard_error() {
     text(&world, &["template", "add", "upgrade", "Upgrade {{ package }}"]);
     let templates = text(&world, &["template", "list"]);
     assert_eq!(cell(&templates, "upgrade", "PARAMETERS"), "package", "{templates}");
+    text(&world, &["schedule", "add", "0 3 * * 1-5", "Tidy up"]);
+    world.add("In a batch", &["--convoy", "spring-clean"]);
+    // Every list has a header, and what is made once and kept has its age.
+    for (list, columns) in [
+        ("convoy list", &["NAME", "PROGRESS", "TASKS", "COST"][..]),
+        ("agent list", &["ID", "NAME", "VERSION", "KEYS", "PROGRAM"]),
+        ("mcp list", &["NAME", "ENABLED", "ABOUT", "RUNS"]),
+        ("stats", &["DAY", "COMPLETED", "FAILED", "CANCELLED", "COST", "WINS"]),
+        ("schedule list", &["ID", "CRON", "NEXT", "PROMPT", "AGE", "REPOSITORY", "PROBLEM"]),
+        ("template list", &["NAME", "PROMPT", "AGE", "REPOSITORY", "PARAMETERS"]),
+        ("token list", &["ID", "ROLE", "USER", "NAME", "PROJECTS", "STATE", "AGE", "USED"]),
+    ] {
+        let shown = text(&world, &list.split(' ').collect::<Vec<_>>());
+        let header: Vec<&str> = shown.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(header, columns, "{list}: {shown}");
+        if columns.contains(&"AGE") {
+            let row = shown.lines().nth(1).unwrap();
+            assert!(regex::Regex::new(r" \d+ (s|min)  ").unwrap().is_match(row), "{list}: {shown}");
+        }
+    }
+    let build = world.harvest(&["repo", "add", "."]).finish();
+    assert_eq!(build.exit, Some(0), "{build:?}");
+    let build = world.harvest(&["repo", "build", "repo"]).finish();
+    let note = "note: no lockfile or manifest was found: nothing to install";
+    assert!(build.stderr.contains(note) && !build.stdout.contains("note:"), "{build:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ mod results;
 pub mod schedules;
 pub mod sessions;
 pub mod stats;
-mod tasks;
+pub mod tasks;
 pub mod templates;
 mod tokens;
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use harvest_core::{Code, Role, Timestamp};
-use harvest_engine::prepare;
+use harvest_engine::{DataFolder, prepare};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -193,25 +193,32 @@ fn describe(app: &App, principal: &Principal, mut repository: harvest_store::Rep
     {
         settings.remove("alert");
     }
-    let standing = prepare::standing(&app.data, &repository);
-    let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
-    let state = match (standing.building, &standing.newest, failed) {
-        (true, ..) => "building",
-        (false, Some(_), true) => "outdated",
-        (false, Some(_), false) => "ready",
-        (false, None, true) => "failed",
-        (false, None, false) => "none",
-    };
-    let snapshot = Snapshot {
-        state,
-        commit: standing.newest.as_ref().map(|newest| newest.commit.clone()),
-        built_at: standing.newest.as_ref().map(|newest| newest.built_at),
-        bytes: standing.newest.as_ref().map(|newest| newest.bytes),
-        last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
-        next_at: standing.next_at,
-    };
-    let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
-    Repository { name, source, settings, created_at, snapshot }
+    Repository::describe(&app.data, repository)
+}
+
+impl Repository {
+    /// With the state of its snapshot on this machine.
+    pub fn describe(data: &DataFolder, repository: harvest_store::Repository) -> Self {
+        let standing = prepare::standing(data, &repository);
+        let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
+        let state = match (standing.building, &standing.newest, failed) {
+            (true, ..) => "building",
+            (false, Some(_), true) => "outdated",
+            (false, Some(_), false) => "ready",
+            (false, None, true) => "failed",
+            (false, None, false) => "none",
+        };
+        let snapshot = Snapshot {
+            state,
+            commit: standing.newest.as_ref().map(|newest| newest.commit.clone()),
+            built_at: standing.newest.as_ref().map(|newest| newest.built_at),
+            bytes: standing.newest.as_ref().map(|newest| newest.bytes),
+            last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
+            next_at: standing.next_at,
+        };
+        let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
+        Repository { name, source, settings, created_at, snapshot }
+    }
 }
 
 fn unknown() -> Problem {

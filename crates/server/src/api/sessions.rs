@@ -9,7 +9,7 @@ use harvest_core::{
     Timestamp, Trust, Turn,
 };
 use harvest_engine::{FollowUp, Fork};
-use harvest_store::{Forgotten, SessionQuery};
+use harvest_store::{Forgotten, SessionQuery, Store};
 use harvest_workspace::SessionRepository;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -43,6 +43,15 @@ pub struct SessionDetail {
 }
 
 impl SessionDetail {
+    pub async fn read(store: &dyn Store, id: &SessionId) -> Result<Self, harvest_store::Error> {
+        let (task_id, last_seq) = store.last_event(id).await?;
+        let harvest_store::TaskDetail { task, sessions } = store.task(&task_id).await?;
+        let session = sessions.into_iter().find(|session| session.id == *id);
+        let unknown = || harvest_store::Error::UnknownSession(id.to_string());
+        let Session { id, task_id, branch, created_at, turns, .. } = session.ok_or_else(unknown)?;
+        Ok(Self { id, task_id, branch, created_at, turns, last_seq, task })
+    }
+
     pub fn task_id(&self) -> &TaskId {
         &self.task_id
     }
@@ -490,14 +499,11 @@ async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepos
 pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result<SessionDetail, Problem> {
     let unknown =
         || Problem::new(Code::UnknownSession, format!("there is no session {id}")).help("see GET /api/sessions");
-    let (task_id, last_seq) = app.store.last_event(id).await.map_err(|error| match error {
+    let detail = SessionDetail::read(app.store.as_ref(), id).await.map_err(|error| match error {
         harvest_store::Error::UnknownSession(_) => unknown(),
         error => error.into(),
     })?;
-    let harvest_store::TaskDetail { task, sessions } = app.store.task(&task_id).await?;
-    principal.check(&task.repository, unknown)?;
-    concerns_task(app, &task);
-    let session = sessions.into_iter().find(|session| session.id == *id).ok_or_else(unknown)?;
-    let Session { id, task_id, branch, created_at, turns, .. } = session;
-    Ok(SessionDetail { id, task_id, branch, created_at, turns, last_seq, task })
+    principal.check(&detail.task.repository, unknown)?;
+    concerns_task(app, &detail.task);
+    Ok(detail)
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Attempt, Code, ListedTask, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
-use harvest_store::{PlanVerdict, TaskQuery};
+use harvest_store::{PlanVerdict, Store, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -28,6 +28,14 @@ pub struct TaskDetail {
     pub sessions: Vec<Session>,
     /// Merge conflicts with other tasks that are neither merged nor abandoned.
     pub overlaps: Vec<Overlap>,
+}
+
+impl TaskDetail {
+    pub async fn read(store: &dyn Store, id: &TaskId) -> Result<Self, harvest_store::Error> {
+        let harvest_store::TaskDetail { task, sessions } = store.task(id).await?;
+        let overlaps = store.overlaps(id).await?;
+        Ok(Self { task, sessions, overlaps })
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -337,7 +345,5 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
 }
 
 async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {
-    let harvest_store::TaskDetail { task, sessions } = app.store.task(id).await?;
-    let overlaps = app.store.overlaps(id).await?;
-    Ok(TaskDetail { task, sessions, overlaps })
+    Ok(TaskDetail::read(app.store.as_ref(), id).await?)
 }

@@ -1,0 +1,111 @@
+//! One run of a test command before any task depends on it, in a sandbox like those that verify results.
+
+use std::time::Duration;
+
+use harvest_core::OwnerId;
+use harvest_workspace::{Mirror, Snapshot, script};
+
+use super::report::{Counts, read_counts};
+use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, hint, last_lines, repository_name};
+use crate::place::millis;
+use crate::prepare::{self, Outcome, Workshop};
+use crate::{Engine, Error, Stop};
+
+/// For the commands of a trial together; the sandbox ends by itself then.
+const WALL: Duration = Duration::from_secs(15 * 60);
+
+/// The outcome of a test command that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// `None`: it was killed.
+    pub exit_code: Option<i32>,
+    pub timed_out: bool,
+    pub passed: Option<u64>,
+    pub failed: Option<u64>,
+    pub skipped: Option<u64>,
+    pub duration_ms: u64,
+    /// The last lines that it printed.
+    pub output: String,
+    /// Why it could not run, and the way out, where that is known.
+    pub hint: Option<String>,
+}
+
+impl Trial {
+    /// Whether it ran tests, whatever their outcome.
+    pub fn ran_tests(&self) -> bool {
+        self.passed.unwrap_or(0) + self.failed.unwrap_or(0) > 0
+    }
+}
+
+impl Engine {
+    /// Runs a test command at a commit, with the dependencies that sessions of this repository start with. `None` when it was
+    /// stopped.
+    pub async fn try_tests(
+        &self,
+        owner: &OwnerId,
+        source: &str,
+        mirror: &Mirror,
+        commit: &str,
+        command: &str,
+        stop: &Stop,
+    ) -> Result<Option<Trial>, Error> {
+        let (snapshot, _) = self.snapshot_for(mirror, commit).await?;
+        let mut workshop = Workshop::record(self, owner).await?;
+        let ran = run(&mut workshop, source, mirror, commit, &snapshot, command, stop).await;
+        workshop.leave().await?;
+        let Some(Outcome { ran, trouble }) = ran? else { return Ok(None) };
+        let printed = self.options.redactor.redact(&ran.tail).into_owned();
+        let Counts { passed, failed, skipped } = read_counts(&printed);
+        let hint = match (trouble, ran.exit_code) {
+            (Some(trouble), _) => Some(trouble.to_string()),
+            (None, Some(code)) => hint::find(code, &printed, &self.surroundings(source).await?).map(|hint| hint.text),
+            (None, None) => None,
+        };
+        Ok(Some(Trial {
+            exit_code: ran.exit_code,
+            timed_out: ran.timed_out,
+            passed,
+            failed,
+            skipped,
+            duration_ms: millis(ran.duration),
+            output: last_lines(&printed),
+            hint,
+        }))
+    }
+
+    /// What advice about a missing tool depends on.
+    pub(super) async fn surroundings(&self, source: &str) -> Result<hint::Surroundings, Error> {
+        let options = &self.options;
+        let known = options.store.repositories().await?.into_iter().find(|known| known.source == source);
+        let on_host = options.toolchain.programs.is_some();
+        let Some(known) = known else {
+            let name = repository_name(source);
+            let prepare =
+                format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source));
+            return Ok(hint::Surroundings { prepare, build_failed: false, on_host });
+        };
+        let prepare = format!("harvest repo build {}", known.name);
+        let last = prepare::standing(&options.data, &known).last;
+        let build_failed = last.is_some_and(|last| last.error.or(last.build_error).is_some());
+        Ok(hint::Surroundings { prepare, build_failed, on_host })
+    }
+}
+
+async fn run(
+    workshop: &mut Workshop,
+    source: &str,
+    mirror: &Mirror,
+    commit: &str,
+    snapshot: &Snapshot,
+    command: &str,
+    stop: &Stop,
+) -> Result<Option<Outcome>, Error> {
+    workshop.open_on(source, mirror, snapshot, WALL).await?;
+    if snapshot.manifest().is_some() {
+        let settled = workshop.run(&script::settle(), &[("BASE", commit)], SCRIPT_LIMIT, stop, |_| {}).await?;
+        if !settled.as_ref().is_some_and(|settled| settled.ran.succeeded()) {
+            return Ok(settled);
+        }
+    }
+    workshop.run(command, &TEST_ENVIRONMENT, TEST_LIMIT, stop, |_| {}).await
+}

@@ -1,0 +1,171 @@
+//! What `--json` prints is what the API answers: the same names, on this machine and over `HARVEST_URL`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::reattach::wait_until;
+use crate::remote::remote;
+use crate::support::{Harvest, World};
+
+/// Everything in `schema` that a value may or must have.
+#[derive(Default)]
+struct Fields<'s> {
+    known: BTreeMap<&'s str, &'s Value>,
+    required: BTreeSet<&'s str>,
+}
+
+pub struct Document {
+    pub schemas: Value,
+}
+
+impl Document {
+    pub fn read() -> Self {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi.json");
+        let mut document: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        Self { schemas: document["components"]["schemas"].take() }
+    }
+
+    fn follow<'s>(&'s self, schema: &'s Value) -> &'s Value {
+        match schema["$ref"].as_str() {
+            Some(name) => self.follow(&self.schemas[name.rsplit('/').next().unwrap()]),
+            None => schema,
+        }
+    }
+
+    fn fields<'s>(&'s self, schema: &'s Value, fields: &mut Fields<'s>) {
+        let schema = self.follow(schema);
+        let known = schema["properties"].as_object().into_iter().flatten();
+        fields.known.extend(known.map(|(name, field)| (name.as_str(), field)));
+        fields.required.extend(schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
+        schema["allOf"].as_array().into_iter().flatten().for_each(|part| self.fields(part, fields));
+    }
+
+    /// How the names in a value differ from those in the schema.
+    pub fn differences(&self, schema: &Value, value: &Value, place: &str) -> Vec<String> {
+        let schema = self.follow(schema);
+        if let Some(choices) = schema["oneOf"].as_array() {
+            // What may be null is described by what it is otherwise.
+            let others = choices.iter().filter(|choice| choice["type"] != "null");
+            let tried = others.map(|choice| self.differences(choice, value, place));
+            return tried.min_by_key(Vec::len).unwrap_or_default();
+        }
+        match value {
+            Value::Array(items) => {
+                items.iter().flat_map(|item| self.differences(&schema["items"], item, &format!("{place}[]"))).collect()
+            }
+            Value::Object(object) => {
+                let mut fields = Fields::default();
+                self.fields(schema, &mut fields);
+                if fields.known.is_empty() {
+                    return Vec::new();
+                }
+                let missing = fields.required.iter().filter(|name| !object.contains_key(**name));
+                let mut wrong: Vec<String> = missing.map(|name| format!("{place}.{name} is missing")).collect();
+                for (name, value) in object {
+                    match fields.known.get(name.as_str()) {
+                        Some(field) => wrong.extend(self.differences(field, value, &format!("{place}.{name}"))),
+                        None => wrong.push(format!("{place}.{name} is not in the schema")),
+                    }
+                }
+                wrong
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[track_caller]
+    fn assert_is(&self, name: &str, value: &Value) {
+        assert!(self.schemas[name].is_object(), "there is no schema {name}");
+        let wrong = self.differences(&self.schemas[name], value, name);
+        assert!(value.is_object() && wrong.is_empty(), "{wrong:#?}\n{value:#}");
+    }
+}
+
+#[test]
+fn what_is_not_in_a_schema_is_found() {
+    let document = Document {
+        schemas: json!({
+            "Name": { "properties": { "first": {} } },
+            "Person": { "allOf": [{ "properties": { "names": { "items": { "$ref": "#/x/Name" } } }, "required": ["names"] }] },
+        }),
+    };
+    let wrong = |value: Value| document.differences(&document.schemas["Person"], &value, "Person");
+    assert_eq!(wrong(json!({ "names": [{ "first": "Ada" }] })), Vec::<String>::new());
+    assert_eq!(wrong(json!({ "names": [{ "last": "L" }] })), ["Person.names[].last is not in the schema"]);
+    assert_eq!(wrong(json!({})), ["Person.names is missing"]);
+}
+
+fn json_of(harvest: Harvest) -> Value {
+    let ran = harvest.args(&["--json"]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
+}
+
+#[test]
+fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
+    let document = Document::read();
+    let world = World::new();
+    let server = world.serve_with(&json!([{ "say": "First this, then that." }]), &["--agents", "1"]);
+    let token = world.token(&["--role", "admin", "--user", "ada"]);
+    let client = server.with(&token);
+    let repo = world.repo().display().to_string();
+    let here = |args: &[&str]| json_of(world.harvest(args));
+    let there = |args: &[&str]| json_of(remote(&world, &server.url, args).env("HARVEST_TOKEN", &token));
+    let commands: [&dyn Fn(&[&str]) -> Value; 2] = [&here, &there];
+    for run in commands {
+        let added = run(&["task", "add", "Plan it", "--repo", &repo, "--plan"]);
+        document.assert_is("TaskDetail", &added);
+        let id = added["id"].as_str().unwrap();
+        let status = |wanted: &str| {
+            wait_until(wanted, || client.get(&format!("/api/tasks/{id}")).ok()["status"] == wanted);
+        };
+        status("awaiting_approval");
+        for (command, wanted) in [("reject", "cancelled"), ("retry", "awaiting_approval"), ("approve", "completed")] {
+            let decided = run(&["task", command, id]);
+            document.assert_is("TaskDetail", &decided);
+            assert_eq!(decided["id"], id, "{command}: {decided:#}");
+            status(wanted);
+        }
+        document.assert_is("SessionDetail", &run(&["session", "show", id]));
+        let turn = run(&["session", "prompt", id, "And now?"]);
+        document.assert_is("Turn", &turn);
+        let session = turn["session_id"].as_str().unwrap();
+        client.stream(&format!("/api/sessions/{session}/events")).until("turn.finished");
+        document.assert_is("TaskDetail", &run(&["session", "fork", session, "--at", "1", "Again"]));
+        document.assert_is("Queue", &run(&["queue", "pause"]));
+        let waiting = run(&["task", "add", "Wait", "--repo", &repo]);
+        document.assert_is("TaskDetail", &run(&["task", "cancel", waiting["id"].as_str().unwrap()]));
+        document.assert_is("Queue", &run(&["queue", "resume"]));
+        document.assert_is("Repository", &run(&["repo", "add", &repo]));
+        document.assert_is("Template", &run(&["template", "add", "upgrade", "Upgrade {{ package }}", "--repo", &repo]));
+        let used = run(&["template", "use", "upgrade", "--set", "package=serde"]);
+        document.assert_is("TaskDetail", &used);
+        document.assert_is("Schedule", &run(&["schedule", "add", "0 6 * * 1", "Tidy up", "--repo", &repo]));
+        for (command, schema) in [
+            ("repo list", "Page_Repository"),
+            ("task list", "Page_ListedTask"),
+            ("template list", "Page_Template"),
+            ("schedule list", "Page_Schedule"),
+            ("token list", "Page_Token"),
+            ("credential list", "Page_Credential"),
+            ("convoy list", "Page_Convoy"),
+        ] {
+            document.assert_is(schema, &run(&command.split(' ').collect::<Vec<_>>()));
+        }
+    }
+    // Not only the names: the very same.
+    let first = client.get("/api/tasks?limit=500").ok()["items"].as_array().unwrap().last().unwrap().clone();
+    let session = here(&["session", "show", first["id"].as_str().unwrap()]);
+    assert_eq!(session, client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok());
+    for (command, path) in [("repo list", "/api/repositories"), ("template list", "/api/templates")] {
+        let args: Vec<&str> = command.split(' ').collect();
+        // The server may be building its snapshot meanwhile.
+        let still = |mut list: Value| {
+            list["items"].as_array_mut().unwrap().iter_mut().for_each(|item| drop(item["snapshot"].take()));
+            list
+        };
+        let answer = still(client.get(path).ok());
+        assert_eq!((&still(here(&args)), &still(there(&args))), (&answer, &answer), "{command}");
+    }
+}
