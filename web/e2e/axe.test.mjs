@@ -78,7 +78,7 @@ async function settled(page) {
     .or(page.getByRole("heading", { level: 2 }))
     .first()
     .waitFor();
-  await page.waitForFunction(() => !/Loading .* …/.test(document.body.innerText));
+  await page.waitForFunction(() => !/Loading .*…/.test(document.body.innerText));
 }
 
 async function check(page, where) {

@@ -43,7 +43,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
     { id: "new", text: "New task", hint: "C", icon: "plus", act: then(() => void navigate({ to: "/tasks", search: { new: true } })) },
     { id: "board", text: "Task board", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
-    { id: "theme", text: "Theme", hint: "", icon: "moon", act: then(toggleTheme) },
+    { id: "theme", text: "Switch theme", hint: "", icon: "moon", act: then(toggleTheme) },
     ...NAV.flatMap((group) => group.items).map((item): Choice => ({
       id: item.to,
       text: item.name,

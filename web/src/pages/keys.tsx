@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaModelProvider, SchemaRole } from "../api/schema";
+import { providerName } from "../api/words";
 import { firstLine } from "../text/harmless";
 import { words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Dialog, Empty, Field, Page, Table } from "../ui/parts";
@@ -50,7 +51,7 @@ export function CredentialsPage() {
               rows={items}
               id={(row) => row.id}
               columns={[
-                { name: "Provider", cell: (row) => <span className="font-medium">{words(row.provider)}</span> },
+                { name: "Provider", cell: (row) => <span className="font-medium">{providerName(row.provider)}</span> },
                 { name: "Name", cell: (row) => row.name },
                 { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
                 { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },

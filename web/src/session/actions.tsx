@@ -20,6 +20,8 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
   const interrupt = useMutation({ mutationFn: (reason?: string) => ok(api.POST("/api/sessions/{id}/interrupt", { ...own, body: { reason } })) });
   const [asking, setAsking] = useState(false);
   const trouble = stop.error ?? retry.error ?? terminate.error ?? (asking ? null : interrupt.error);
+  // The name that a session has reserved is of no use before something is on the branch.
+  const { branch } = task;
   const over = isOver(task.status);
   const works = task.status === "provisioning" || task.status === "running";
   const { mutate: doStop, reset: forgetStop } = stop;
@@ -44,12 +46,12 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
     <>
       {works && (
         <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>
-          {interrupt.isSuccess ? "Interrupting …" : "Interrupt"}
+          {interrupt.isSuccess ? "Interrupting…" : "Interrupt"}
         </Button>
       )}
       {!over && (
         <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>
-          {stop.isSuccess ? "Stopping …" : "Stop"}
+          {stop.isSuccess ? "Stopping…" : "Stop"}
         </Button>
       )}
       {retries && (
@@ -63,7 +65,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
-            <Item act={() => copy(session.branch)}>Copy branch name</Item>
+            {branch && <Item act={() => copy(branch)}>Copy branch name</Item>}
             <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
             <Item act={() => void download(`/api/sessions/${session.id}/events?limit=1000`, `events-${session.id}.json`)}>Download events</Item>
             {!over && (

@@ -90,7 +90,7 @@ function Remove({ comment }: { comment: SchemaComment }) {
   const me = useQuery(queries.me);
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/comments/{id}", { params: { path: { id: comment.id } } })) });
   if (comment.author !== me.data?.user && me.data?.role !== "admin") return null;
-  return <Button look="quiet" icon="close" label="Remove comment" className="ml-auto !size-6" disabled={remove.isPending} onClick={() => remove.mutate()} />;
+  return <Button look="quiet" icon="trash" label="Remove comment" className="ml-auto !size-6" disabled={remove.isPending} onClick={() => remove.mutate()} />;
 }
 
 function Say({ session, about, onDone }: { session: string; about: SchemaCommentPlace; onDone: () => void }) {

@@ -6,6 +6,7 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
+import { errorWords } from "../api/page-words";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
 import { changedNothing, hasWork, isOver, leftWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
@@ -28,7 +29,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
   const tests = verdict(task);
   const spent = Math.max(task.cost_usd, fold.bill.total);
   const time = workTime(session.turns, task.status, now);
-  const told = task.error ? reason(task.error) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
+  const told = task.error ? reason(errorWords(task.error)) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
   return (
     <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -89,7 +90,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
       </p>
     );
-  if (task.status === "interrupted") return <p className="text-warn">Interrupted: resume it below, with or without a message.</p>;
+  if (task.status === "interrupted") return <p className="text-warn">To continue, resume it under “Activity”, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
   const { outcome: end, pushed } = journal.shown;
   // Until the end of the journal is here, nobody knows what the last turn has pushed.
@@ -105,7 +106,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         Review changes
       </Link>
       {me.data && me.data.role !== "viewer" && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
-      {mayMerge && <Button onClick={() => setMerging(true)}>Merge …</Button>}
+      {mayMerge && <Button onClick={() => setMerging(true)}>Merge…</Button>}
       <Button onClick={() => void downloadPatch(session)}>Download patch</Button>
       {merging && <Merge task={task} onClose={() => setMerging(false)} />}
     </div>

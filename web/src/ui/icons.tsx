@@ -36,6 +36,7 @@ const paths = {
   people: "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM3 20c0-4 2.500-6 6-6s6 2 6 6M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500c2 .8 3 2.800 3 5.500",
   project: "M4 7h6l2 2h8v10H4z",
   tool: "M5 8l4 4-4 4M12 16h7",
+  trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13M10.500 11v5M13.500 11v5",
 } as const;
 
 export type IconName = keyof typeof paths;
