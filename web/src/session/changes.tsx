@@ -17,7 +17,7 @@ import { byTree } from "./file-order";
 import { FileTree } from "./file-tree";
 import { FixComments } from "./fix-comments";
 import { useNowAndThen } from "./journal";
-import { downloadPatch } from "./summary";
+import { DownloadPatch } from "./summary";
 
 const MOST_FILES = 300;
 
@@ -74,11 +74,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
         <span className="ml-auto" />
         <FixComments session={session} />
-        {!over && (
-          <Button onClick={() => void downloadPatch(session)} disabled={files.length === 0}>
-            Download patch
-          </Button>
-        )}
+        {!over && <DownloadPatch session={session} disabled={files.length === 0} />}
         <Button className="!hidden md:!inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
           {split ? "Unified" : "Side by side"}
         </Button>

@@ -107,7 +107,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
       </Link>
       {me.data && me.data.role !== "viewer" && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
       {mayMerge && <Button onClick={() => setMerging(true)}>Merge…</Button>}
-      <Button onClick={() => void downloadPatch(session)}>Download patch</Button>
+      <DownloadPatch session={session} />
       {merging && <Merge task={task} onClose={() => setMerging(false)} />}
     </div>
   );
@@ -126,8 +126,18 @@ function Propose({ task }: { task: SchemaTask }) {
   );
 }
 
-export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
-  return download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff");
+export function DownloadPatch({ session, disabled }: { session: SchemaSessionDetail; disabled?: boolean }) {
+  const patch = useMutation({
+    mutationFn: () => download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff"),
+  });
+  return (
+    <>
+      <Button onClick={() => patch.mutate()} disabled={disabled || patch.isPending}>
+        Download patch
+      </Button>
+      {patch.isError && <Trouble error={patch.error} />}
+    </>
+  );
 }
 
 const WAITS: Record<Exclude<Wait["for"], "tasks">, string> = {

@@ -19,6 +19,7 @@ const paths = {
   menu: "M4 7h16M4 12h16M4 17h16",
   close: "M6 6l12 12M18 6L6 18",
   chevron: "M9 6l6 6-6 6",
+  check: "M5 12.500l4.500 4.500L19 7",
   more: "M5.500 12h1M11.500 12h1M17.500 12h1",
   stop: "M7 7h10v10H7z",
   retry: "M4 12a8 8 0 1 0 3-6.200M4 4v4h4",

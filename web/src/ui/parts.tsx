@@ -1,5 +1,5 @@
 // The small parts that every page is made of.
-import { useEffect, useId, useRef, type ButtonHTMLAttributes, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { adviceFor, detailOf } from "../api/advice";
 import { problemOf } from "../api/client";
 import { copy } from "./clipboard";
@@ -233,7 +233,21 @@ export function Page({
 }
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
-  return <Button look="quiet" icon="copy" label={label} onClick={() => copy(text)} />;
+  const [done, setDone] = useState<boolean | null>(null);
+  useEffect(() => {
+    if (done === null) return;
+    const timer = setTimeout(() => setDone(null), 2_000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const told = done === null ? "" : done ? "Copied" : "Could not copy";
+  return (
+    <>
+      <Button look="quiet" icon={done ? "check" : "copy"} label={told || label} onClick={() => void copy(text).then(setDone)} />
+      <span role="status" className="sr-only">
+        {told}
+      </span>
+    </>
+  );
 }
 
 export function Meter({ part, label }: { part: number; label: string }) {
