@@ -101,7 +101,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             }}
             onMouseMove={() => setAt(index)}
             onClick={choice.act}
-            className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
+            className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover aria-selected:shadow-[inset_2px_0_var(--accent)]"
           >
             <span className="flex w-4 justify-center text-dim">
               {choice.status ? <StatusIcon status={choice.status} /> : choice.icon && <Icon name={choice.icon} />}

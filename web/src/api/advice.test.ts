@@ -41,6 +41,11 @@ test("advice for people in a browser names no command and no address of the API"
     "`harvest repo build` makes its first snapshot",
     "look at it first: harvest task diff 123; then harvest task apply 123 --force",
     "send the ETag of GET as If-Match",
+    "read them again, and send the ETag of that answer",
+    "sign in again; the page sends its proof as X-Harvest-CSRF. Programs use a token",
+    "wait as long as Retry-After says",
+    "`settings.race.id` of a task names the race that it is part of",
+    "check the current state; use a new key",
     "commit them first: git commit -a",
   ]) {
     expect(adviceFor({ code: "HV-9999", help })).toBeNull();

@@ -78,3 +78,12 @@ test("what agents and tests print stays as it came, and names keep their case", 
 test("in a list, a failure is one line that ends", () => {
   expect(shortError("the agent exited with code 1; the last lines it printed:\nI give up.")).toBe("The agent exited with code 1");
 });
+
+test("the page itself names no command, except to someone who is not signed in", () => {
+  const page = import.meta.glob<string>("../**/*.{ts,tsx}", { query: "?raw", import: "default", eager: true });
+  const named = Object.entries(page)
+    .filter(([path]) => !/\.test\.ts$|schema\.ts$|page-words\.ts$|signed-out\.tsx$/.test(path))
+    .flatMap(([path, source]) => source.split("\n").map((line) => `${path}: ${line.trim()}`))
+    .filter((line) => /\bharvest (?:[a-z]+ )?[a-z]+\b/.test(line) && !/: (?:\/\/|\/?\*)/.test(line));
+  expect(named).toEqual([]);
+});

@@ -1,9 +1,16 @@
 // Messages of the server, as the page shows them. Some name a command of the command line: there, the page says where on the page
 // the same is done. Commands of other programs stay: what an agent or a test printed is quoted as it came.
 
-/** Commands, flags and addresses of the API mean nothing to someone in a browser. */
-const FOR_TERMINALS =
-  /\bharvest [a-z]|\bHARVEST_[A-Z]|\b(?:GET|POST|PUT|PATCH|DELETE) \/|\/api\b|\bgit [a-z]|\bpsql\b|\bapt install\b|(?:^|\s)--[a-z]|`[A-Z][\w-]+:|\bIf-Match\b|\bIdempotency-Key\b/;
+/** Commands, flags, headers, tokens and addresses of the API mean nothing to someone in a browser. */
+const FOR_TERMINALS = new RegExp(
+  [
+    /\bharvest [a-z]|\bHARVEST_[A-Z]|\bgit [a-z]|\bpsql\b|\bapt install\b|(?:^|\s)--[a-z]/,
+    /\b(?:GET|POST|PUT|PATCH|DELETE) \/|\/api\b|`[A-Z][\w-]+:|`[a-z_]+\.[a-z_.]+`/,
+    /\b(?:ETag|If-Match|Retry-After|Idempotency-Key|X-Harvest-CSRF)\b|\btokens?\b|\b(?:new|another) key\b/,
+  ]
+    .map((one) => one.source)
+    .join("|"),
+);
 
 export function isForTerminals(text: string): boolean {
   return FOR_TERMINALS.test(text);

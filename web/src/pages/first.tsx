@@ -5,7 +5,7 @@ import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import { shortRepository } from "../api/words";
 import { Icon, Sheaf, StatusIcon, type IconName } from "../ui/icons";
-import { Button, Code, Trouble } from "../ui/parts";
+import { Button, Trouble } from "../ui/parts";
 import { AddCredential } from "./keys";
 import { AddRepository } from "./repositories";
 
@@ -64,7 +64,7 @@ export default function First({ create }: { create: () => void }) {
             </ol>
             {queue.data?.workers === 0 && (
               <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
-                No worker is running: tasks wait until one starts. Start one with <Code>harvest up</Code>.
+                No worker is running: tasks wait until an admin starts one, on the server's machine or another.
               </p>
             )}
             <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>

@@ -260,7 +260,7 @@ export function AuditPage() {
   return (
     <Page
       title="Audit"
-      about="A record of all changes. The log is append-only, and each entry contains the digest of the previous one, so tampering can be detected."
+      about="A record of all changes, oldest first. The log is append-only, and each entry contains the digest of the previous one, so tampering can be detected."
     >
       <Shown of={audit} what="the audit log">
         {(data) => (
@@ -294,7 +294,7 @@ export function AuditPage() {
             />
             {audit.hasNextPage && (
               <Button className="self-center" disabled={audit.isFetchingNextPage} onClick={() => void audit.fetchNextPage()}>
-                Show older
+                Show newer
               </Button>
             )}
           </>

@@ -113,7 +113,7 @@ function Say({ session, about, onDone }: { session: string; about: SchemaComment
         value={text}
         onChange={(event) => setText(event.target.value)}
         aria-label="Comment"
-        placeholder="For people: the agent does not see it"
+        placeholder="Visible to people, not to the agent"
         className="field"
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit();
