@@ -1,7 +1,7 @@
 // Projects: which repositories belong together, who may do what in them, and what holds for their tasks.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaProject, SchemaRole } from "../api/schema";
@@ -347,9 +347,14 @@ function Settings({ project, may }: { project: string; may: boolean }) {
               {
                 name: "Setting",
                 cell: (row) => (
-                  <span className="whitespace-nowrap">
-                    <Code>{row.key}</Code>
-                  </span>
+                  <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs">
+                    {row.key.split(/(?<=[._])/).map((part) => (
+                      <Fragment key={part}>
+                        {part}
+                        <wbr />
+                      </Fragment>
+                    ))}
+                  </code>
                 ),
               },
               {
@@ -358,7 +363,9 @@ function Settings({ project, may }: { project: string; may: boolean }) {
                   row.value == null ? (
                     <span className="text-dim">not set</span>
                   ) : (
-                    <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code>
+                    <span className="inline-block min-w-24">
+                      <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code>
+                    </span>
                   ),
               },
               {

@@ -140,7 +140,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         <StatusIcon status={task.status} />
         <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
         {task.error && (
-          <span className={`hidden max-w-[45%] truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>
+          <span className={`hidden max-w-[35%] truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>
             {firstLine(shortError(task.error), 160)}
           </span>
         )}

@@ -65,7 +65,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                 <td />
                 {runners.map((one) => (
                   <th key={one.task_id} scope="col" className={`px-3 py-2.5 text-left align-top font-normal ${look(one, winner)}`}>
-                    <span className="flex items-center gap-2">
+                    <span className="flex flex-wrap items-center gap-x-2">
                       <StatusIcon status={one.status} />
                       <Link
                         to="/tasks/$id"
