@@ -348,8 +348,8 @@ function Settings({ project, may }: { project: string; may: boolean }) {
                 name: "Setting",
                 cell: (row) => (
                   <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs">
-                    {row.key.split(/(?<=[._])/).map((part) => (
-                      <Fragment key={part}>
+                    {row.key.split(/(?<=[._])/).map((part, index) => (
+                      <Fragment key={index}>
                         {part}
                         <wbr />
                       </Fragment>

@@ -240,13 +240,14 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
     return () => clearTimeout(timer);
   }, [done]);
   const told = done === null ? "" : done ? "Copied" : "Could not copy";
+  // What is only heard stays where it is in what scrolls.
   return (
-    <>
+    <span className="relative inline-flex">
       <Button look="quiet" icon={done ? "check" : "copy"} label={told || label} onClick={() => void copy(text).then(setDone)} />
       <span role="status" className="sr-only">
         {told}
       </span>
-    </>
+    </span>
   );
 }
 
