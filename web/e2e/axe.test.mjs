@@ -21,7 +21,7 @@ after(() => world.close(), limit);
 /** What opens above a page: where, its address, the button, and what tells that it is there. */
 const DIALOGS = [
   ["check of an agent", "/agents", "Check Built-in agent", /works here/],
-  ["log of a build", "/repositories", /Built,/, /== fetch/],
+  ["log of a build", "/repositories", /^Built/, /== fetch/],
 ];
 
 for (const theme of ["light", "dark"]) {
@@ -78,7 +78,7 @@ async function settled(page) {
     .or(page.getByRole("heading", { level: 2 }))
     .first()
     .waitFor();
-  await page.waitForFunction(() => !/Loading .* …/.test(document.body.innerText));
+  await page.waitForFunction(() => !/Loading .*…/.test(document.body.innerText));
 }
 
 async function check(page, where) {

@@ -40,7 +40,7 @@ test("the summary on top tells state, verdict, cost, time, branch, what was done
   assert.match(text, /\d+(\.\d+)? (ms|s)\b/);
   assert.match(text, /harvest\/make-the-failing-test-pass/);
   assert.match(text, /src\/two\.sh prints two/);
-  for (const name of ["Review changes", "Download patch", "Merge …"]) assert.ok(await top.getByText(name, { exact: true }).isVisible(), name);
+  for (const name of ["Review changes", "Download patch", "Merge…"]) assert.ok(await top.getByText(name, { exact: true }).isVisible(), name);
   const tabs = await page.getByRole("tablist").innerText();
   assert.match(tabs, /Evidence\s*2 runs/);
   assert.match(tabs, /Cost\s*5 calls/);
@@ -93,7 +93,7 @@ test("a task without changes says so and shows no branch", limit, async () => {
     .getByText(/^no changes$/i)
     .waitFor();
   assert.doesNotMatch(await summary(page).innerText(), /harvest\//);
-  assert.equal(await page.getByRole("button", { name: "Merge …" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Merge…" }).count(), 0);
   assert.deepEqual(faults, []);
 });
 
@@ -160,7 +160,7 @@ test("work is merged on the page, and a merge that cannot be is refused in the w
   await ask(page, "Make the failing test pass, to be merged", world.repo);
   await status(page, "completed").waitFor();
   const merge = async () => {
-    await summary(page).getByRole("button", { name: "Merge …" }).click();
+    await summary(page).getByRole("button", { name: "Merge…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Merge", exact: true }).click();
   };
   writeFileSync(join(world.repo, "src/one.sh"), "echo uno\n");
@@ -186,7 +186,7 @@ test("work that is not proved is merged only when someone says so", limit, async
   await ask(page, "Spell forty in vain", world.repo, { agent: "editor" });
   await page.waitForFunction(() => document.querySelector("[data-status=failed]"));
   await summary(page).getByText("nothing was merged").waitFor();
-  await summary(page).getByRole("button", { name: "Merge …" }).click();
+  await summary(page).getByRole("button", { name: "Merge…" }).click();
   const dialog = page.getByRole("dialog");
   assert.ok(await dialog.getByRole("button", { name: "Merge", exact: true }).isDisabled());
   await dialog.getByLabel(/Merge it anyway/).check();

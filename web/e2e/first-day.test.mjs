@@ -53,7 +53,7 @@ test("the page leads from nothing to the first verified branch, and to its merge
   await summary.getByText("2 passed").waitFor();
   await summary.getByText("Review changes").click();
   await page.getByRole("region", { name: "Changes in src/two.sh" }).getByText("echo two").waitFor();
-  await summary.getByRole("button", { name: "Merge …" }).click();
+  await summary.getByRole("button", { name: "Merge…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByRole("dialog").getByText("Merged into").waitFor();
   assert.equal(readFileSync(join(world.repo, "src/two.sh"), "utf8"), "echo two\n");

@@ -74,7 +74,7 @@ for (const [name, project] of Object.entries(PROJECTS)) {
       await page.getByText(`${before} passed`).first().waitFor();
 
       assert.ok(!existsSync(join(world.repo, project.added)));
-      await summary.getByRole("button", { name: "Merge …" }).click();
+      await summary.getByRole("button", { name: "Merge…" }).click();
       await page.getByRole("dialog").getByRole("button", { name: "Merge", exact: true }).click();
       await page.getByRole("dialog").getByText("Merged into").waitFor();
       assert.match(readFileSync(join(world.repo, file), "utf8"), new RegExp(line.replace(/[^\w ]/g, "\\$&")));

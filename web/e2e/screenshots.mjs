@@ -36,7 +36,7 @@ try {
     for (const [name, path] of pages) {
       await page.goto(world.server.url + path);
       await page.getByRole("heading", { level: 1 }).first().waitFor();
-      await page.waitForFunction(() => !/Loading .* …|Connecting|Connection lost/.test(document.body.innerText));
+      await page.waitForFunction(() => !/Loading .*…|Connecting|Connection lost/.test(document.body.innerText));
       await page.waitForTimeout(150);
       await page.screenshot({ path: join(folder, `${name}-${look}.png`) });
     }

@@ -8,9 +8,9 @@ const KEYS: [string[], string][] = [
   [["J"], "Next item"],
   [["K"], "Previous item"],
   [["Enter"], "Open"],
-  [["R"], "Write to the session; Escape leaves the field"],
+  [["R"], "Write a message in the session; Escape leaves the box"],
   [["1 – 7"], "Session tabs"],
-  [["End"], "Jump to the end of the stream and follow it"],
+  [["End"], "Jump to the latest activity and follow it"],
   [["?"], "Keyboard shortcuts"],
 ];
 

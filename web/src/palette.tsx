@@ -43,7 +43,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
     { id: "new", text: "New task", hint: "C", icon: "plus", act: then(() => void navigate({ to: "/tasks", search: { new: true } })) },
     { id: "board", text: "Task board", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
-    { id: "theme", text: "Theme", hint: "", icon: "moon", act: then(toggleTheme) },
+    { id: "theme", text: "Switch theme", hint: "", icon: "moon", act: then(toggleTheme) },
     ...NAV.flatMap((group) => group.items).map((item): Choice => ({
       id: item.to,
       text: item.name,
@@ -101,7 +101,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             }}
             onMouseMove={() => setAt(index)}
             onClick={choice.act}
-            className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
+            className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover aria-selected:shadow-[inset_2px_0_var(--accent)]"
           >
             <span className="flex w-4 justify-center text-dim">
               {choice.status ? <StatusIcon status={choice.status} /> : choice.icon && <Icon name={choice.icon} />}

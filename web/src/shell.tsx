@@ -101,7 +101,7 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
           </p>
         </div>
         <Button look="quiet" icon="keyboard" label="Keyboard shortcuts (?)" onClick={() => setOpen("keys")} />
-        <Button look="quiet" icon="sun" label="Theme" onClick={toggleTheme} />
+        <Button look="quiet" icon="sun" label="Switch theme" onClick={toggleTheme} />
         <Button look="quiet" icon="out" label="Sign out" onClick={() => void out()} />
       </div>
     </>

@@ -119,7 +119,7 @@ function OperationView({ operation, document, token, setToken }: { operation: Op
         <h2 className="text-base font-semibold">{operation.summary}</h2>
         {operation.description && <Prose text={operation.description} />}
         <p className="text-dim">
-          {operation.needs.length === 0 ? "Open to everyone." : `Requires the role ${operation.needs[0]}`}
+          {operation.needs.length === 0 ? "Open to everyone." : `Requires the ${operation.needs[0]} role`}
           {operation.needs.includes("everywhere") ? ", with a token that is not limited to projects." : operation.needs.length > 0 ? "." : ""}
         </p>
       </header>
@@ -365,7 +365,7 @@ function Try({ operation, document, token, setToken }: { operation: Operation; d
             className="ml-auto"
             disabled={send.isPending || (!me.data && !token)}
           >
-            {send.isPending ? "Sending …" : "Send"}
+            {send.isPending ? "Sending…" : "Send"}
           </Button>
         </div>
         {!me.data && !token && <p className="text-dim">Sign in, or paste a token above, to send requests. Browsing needs neither.</p>}

@@ -1,5 +1,39 @@
 import { expect, test } from "vitest";
-import { adviceFor } from "./advice";
+import { ADVICE, adviceFor, detailOf } from "./advice";
+import { NAV } from "../nav";
+
+/** Each code has a page. */
+const CODES = Object.keys(import.meta.glob("../../../docs/errors/HV-*.md")).map((path) => path.slice(-10, -3));
+/** Commands of the command line, their flags, and addresses of the API. */
+const COMMANDS = /\bharvest [a-z]|`|--[a-z]|\/api\b|\bgit [a-z]/;
+
+test("every error has advice for the page, without a command", () => {
+  expect(CODES.length).toBeGreaterThan(90);
+  expect(Object.keys(ADVICE).sort()).toEqual(CODES.sort());
+  const pages = NAV.flatMap((group) => group.items);
+  for (const code of CODES) {
+    for (const help of [null, "see `harvest task list`", "check the tools: harvest doctor", "choose another with --data-dir", 'psql "$HARVEST_DATABASE_URL"']) {
+      const advice = adviceFor({ code, help });
+      expect(advice?.text, code).toMatch(/^[A-Z“]/);
+      expect(advice?.text, code).not.toMatch(COMMANDS);
+      // A colon leads to a page, and every page that is named is there.
+      expect(advice?.text.endsWith(":"), code).toBe(advice?.to !== undefined);
+      if (advice?.to)
+        expect(
+          pages.map((page) => page.to),
+          code,
+        ).toContain(advice.to);
+      else expect(advice?.text, code).toMatch(/\.$/);
+    }
+  }
+});
+
+test("a problem with a field has the label of the field, and a header has none", () => {
+  expect(detailOf({ detail: "at least one cent", field: "budget_usd" })).toBe("Budget: at least one cent");
+  expect(detailOf({ detail: "there is no team of that name", field: "team" })).toBe("Team: there is no team of that name");
+  expect(detailOf({ detail: "someone changed the settings meanwhile", field: "If-Match" })).toBe("Someone changed the settings meanwhile");
+  expect(detailOf({ detail: "the work is not here, or `harvest gc` removed it" })).toBe("The work is not here, or a cleanup removed it");
+});
 
 test("advice for people in a browser names no command and no address of the API", () => {
   for (const help of [
@@ -7,9 +41,14 @@ test("advice for people in a browser names no command and no address of the API"
     "`harvest repo build` makes its first snapshot",
     "look at it first: harvest task diff 123; then harvest task apply 123 --force",
     "send the ETag of GET as If-Match",
+    "read them again, and send the ETag of that answer",
+    "sign in again; the page sends its proof as X-Harvest-CSRF. Programs use a token",
+    "wait as long as Retry-After says",
+    "`settings.race.id` of a task names the race that it is part of",
+    "check the current state; use a new key",
     "commit them first: git commit -a",
   ]) {
-    expect(adviceFor({ code: "HV-0999", help })).toBeNull();
+    expect(adviceFor({ code: "HV-9999", help })).toBeNull();
     expect(adviceFor({ code: "HV-0184", help })?.text).not.toMatch(/harvest |api|git /);
   }
   expect(adviceFor({ code: "HV-0184", help: "see GET /api/repositories" })).toMatchObject({ to: "/repositories" });

@@ -5,7 +5,12 @@ import { proof } from "./proof";
 export async function download(path: string, name: string, accept = "*/*"): Promise<void> {
   const answer = await fetch(path, { credentials: "same-origin", headers: { Accept: accept, "X-Harvest-CSRF": proof() ?? "" } });
   if (!answer.ok) throw new Error(`${name} could not be downloaded: the server answered ${answer.status}`);
-  const address = URL.createObjectURL(await answer.blob());
+  save(await answer.blob(), name);
+}
+
+/** Gives something to the person as a file. */
+export function save(content: Blob, name: string): void {
+  const address = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = address;
   link.download = name;

@@ -34,7 +34,7 @@ describe("the verdict of a task", () => {
     const said = (of: object) => verdict(having(of))?.text;
     expect(said({ verdict: "no_tests", passed: 0 })).toBe("not verified: no tests ran");
     expect(said({ verdict: "cannot_run", exit_code: 127 })).toBe("not verified: tests could not run");
-    expect(said({ verdict: "unchanged", exit_code: 1, failed: 1 })).toBe("not verified: 1 failed, as at the base");
+    expect(said({ verdict: "unchanged", exit_code: 1, failed: 1 })).toBe("not verified: 1 failed, same as the base");
     expect(said({ verdict: "doubtful", flags: ["tests_changed", "fewer_tests"] })).toBe("not verified: 3 passed, fewer tests");
   });
 

@@ -28,7 +28,7 @@ export function shortRepository(source: string): string {
 const SOURCES: Record<string, string> = {
   cli: "command line",
   api: "API",
-  web: "web page",
+  web: "web",
   slack: "Slack",
   github_issue: "GitHub issue",
   github_pr: "GitHub pull request",
@@ -40,6 +40,13 @@ const SOURCES: Record<string, string> = {
 /** Where a task came from. A newer server may know more places. */
 export function sourceWords(source: SchemaTask["source"]): string {
   return SOURCES[source] ?? source;
+}
+
+const PROVIDERS: Record<string, string> = { anthropic: "Anthropic", openai: "OpenAI", gemini: "Gemini", ollama: "Ollama", github: "GitHub", mcp: "MCP" };
+
+/** A vendor or service as it writes its own name. */
+export function providerName(id: string): string {
+  return PROVIDERS[id] ?? id;
 }
 
 type Evidence = NonNullable<SchemaTask["evidence"]>;
@@ -145,7 +152,7 @@ export function verdict(
     case "verified":
       return { text: `${delivered ? "verified: " : ""}${results}${doubts(evidence)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
     case "unchanged":
-      return { text: `${not}${failed}, as at the base`, tone: "warn" };
+      return { text: `${not}${failed}, same as the base`, tone: "warn" };
     case "no_tests":
       return { text: `${not}no tests ran`, tone: "warn" };
     case "cannot_run":

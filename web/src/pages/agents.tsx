@@ -3,8 +3,10 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, ok } from "../api/client";
+import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaAgentCheck, SchemaAgentInfo } from "../api/schema";
+import { providerName } from "../api/words";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Page, Table, Trouble } from "../ui/parts";
@@ -48,7 +50,7 @@ export function AgentsPage() {
                   ),
               },
               { name: "Version", minor: true, cell: (row) => row.version ?? "" },
-              { name: "Vendors", minor: true, cell: (row) => row.providers.join(", ") },
+              { name: "Vendors", minor: true, cell: (row) => row.providers.map(providerName).join(", ") },
               {
                 name: "Capabilities",
                 minor: true,
@@ -56,7 +58,7 @@ export function AgentsPage() {
                   <span className="text-dim">
                     {Object.entries(row.features)
                       .filter(([, has]) => has)
-                      .map(([name]) => name.replaceAll("_", " "))
+                      .map(([name]) => (name === "mcp" ? "MCP" : name.replaceAll("_", " ")))
                       .join(", ")}
                   </span>
                 ),
@@ -146,7 +148,7 @@ function Result({ of, name }: { of: SchemaAgentCheck; name: string }) {
               <StatusIcon status={SIGNS[one.state]} />
             </span>
             <span className="w-20 shrink-0 font-medium">{words(one.name)}</span>
-            <span className="min-w-0 break-words text-dim">{firstLine(one.detail, 400)}</span>
+            <span className="min-w-0 break-words text-dim">{firstLine(pageWords(one.detail), 400)}</span>
           </li>
         ))}
       </ul>

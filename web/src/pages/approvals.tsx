@@ -101,7 +101,7 @@ function Waiting({ task }: { task: SchemaTask }) {
         </div>
       ) : (
         <p role="status" className="px-4 py-3 text-dim">
-          Loading the proposal …
+          Loading the proposal…
         </p>
       )}
     </article>

@@ -5,7 +5,7 @@ import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import { shortRepository } from "../api/words";
 import { Icon, Sheaf, StatusIcon, type IconName } from "../ui/icons";
-import { Button, Code, Trouble } from "../ui/parts";
+import { Button, Trouble } from "../ui/parts";
 import { AddCredential } from "./keys";
 import { AddRepository } from "./repositories";
 
@@ -64,7 +64,7 @@ export default function First({ create }: { create: () => void }) {
             </ol>
             {queue.data?.workers === 0 && (
               <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
-                No worker is running: tasks wait until one starts. Start one with <Code>harvest up</Code>.
+                No worker is running: tasks wait until an admin starts one, on the server's machine or another.
               </p>
             )}
             <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>
@@ -82,7 +82,7 @@ export default function First({ create }: { create: () => void }) {
 
 function Step({ done, title, act, children }: { done: boolean; title: string; act?: ReactNode; children: ReactNode }) {
   return (
-    <li className="flex items-start gap-3">
+    <li className="flex flex-wrap items-start gap-x-3 gap-y-2 sm:flex-nowrap">
       <span className="mt-0.5">
         <StatusIcon status={done ? "completed" : "pending"} />
       </span>
@@ -90,15 +90,15 @@ function Step({ done, title, act, children }: { done: boolean; title: string; ac
         <p className="font-medium">{title}</p>
         <p className="text-dim text-pretty">{children}</p>
       </div>
-      {act}
+      {act && <span className="basis-full pl-[27px] sm:basis-auto sm:pl-0">{act}</span>}
     </li>
   );
 }
 
 const SHOWN: [IconName, string][] = [
-  ["approve", "two that succeed, with passing tests"],
-  ["close", "one whose tests fail"],
-  ["chart", "one stopped by its budget"],
+  ["approve", "Two succeed, and their tests pass"],
+  ["close", "One fails its tests"],
+  ["chart", "One is stopped by its budget"],
 ];
 
 function Demo({ may }: { may: boolean }) {
@@ -122,7 +122,7 @@ function Demo({ may }: { may: boolean }) {
       {begin.isError && <Trouble error={begin.error} />}
       {may ? (
         <Button className="mt-auto self-start" icon="play" disabled={begin.isPending} onClick={() => begin.mutate()}>
-          {begin.isPending ? "Starting …" : "Try the demo"}
+          {begin.isPending ? "Starting…" : "Try the demo"}
         </Button>
       ) : (
         <p className="mt-auto text-dim">An admin can start it.</p>

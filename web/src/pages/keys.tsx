@@ -4,10 +4,11 @@ import { useState } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaModelProvider, SchemaRole } from "../api/schema";
+import { providerName } from "../api/words";
 import { firstLine } from "../text/harmless";
 import { words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Dialog, Empty, Field, Page, Table } from "../ui/parts";
-import { ago, exact } from "../ui/time";
+import { ago, exact, since } from "../ui/time";
 import { Confirm, FormOf, Shown } from "./tables";
 
 const PROVIDERS: [SchemaModelProvider, string][] = [
@@ -50,7 +51,7 @@ export function CredentialsPage() {
               rows={items}
               id={(row) => row.id}
               columns={[
-                { name: "Provider", cell: (row) => <span className="font-medium">{words(row.provider)}</span> },
+                { name: "Provider", cell: (row) => <span className="font-medium">{providerName(row.provider)}</span> },
                 { name: "Name", cell: (row) => row.name },
                 { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
                 { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },
@@ -60,7 +61,7 @@ export function CredentialsPage() {
                   minor: true,
                   cell: (row) => (
                     <span className="text-dim" title={row.last_used_at ? exact(row.last_used_at) : undefined}>
-                      {ago(row.last_used_at)}
+                      {row.last_used_at ? since(row.last_used_at) : "never"}
                     </span>
                   ),
                 },
@@ -171,7 +172,7 @@ function scopeWords(scope: string): string {
 
 function Secret() {
   return (
-    <Field label="Secret" hint="Only its last four characters are shown again">
+    <Field label="Secret" hint="Only its last four characters are shown later">
       {(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}
     </Field>
   );
@@ -239,7 +240,7 @@ export function TokensPage() {
                 { name: "User", minor: true, cell: (row) => row.user },
                 { name: "Role", cell: (row) => words(row.role) },
                 { name: "Projects", minor: true, cell: (row) => (row.projects ? row.projects.join(", ") : <span className="text-dim">All</span>) },
-                { name: "Last used", minor: true, cell: (row) => <span className="text-dim">{ago(row.last_used_at)}</span> },
+                { name: "Last used", minor: true, cell: (row) => <span className="text-dim">{row.last_used_at ? since(row.last_used_at) : "never"}</span> },
                 {
                   name: "State",
                   cell: (row) =>

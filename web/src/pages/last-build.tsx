@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { download } from "../api/download";
+import { errorWords, pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
 import { counted } from "../text/counted";
@@ -34,7 +35,8 @@ export function LastBuild({ of }: { of: SchemaRepository }) {
   return (
     <>
       <Button look="quiet" className={`-ml-2.5 ${build?.status === "failed" && !building ? "!text-bad" : ""}`} onClick={() => setOpen(true)}>
-        {building || !build ? "In progress" : build.status === "failed" ? "Failed: see the log" : `${words(build.status)}, ${took(build.duration_ms)}`}
+        {building || !build ? "In progress" : build.status === "failed" ? "Failed: see the log" : words(build.status)}
+        {!building && build && build.status !== "failed" && <span className="hidden md:inline">in {took(build.duration_ms)}</span>}
       </Button>
       {open && (
         <Dialog title={`${building ? "Build" : "Last build"} of ${of.name}`} wide onClose={() => setOpen(false)}>
@@ -52,10 +54,10 @@ function Told({ build }: { build: Build }) {
   const longest = Math.max(1, ...build.stages.map((one) => one.duration_ms));
   return (
     <>
-      {build.error && <p className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(build.error, 1_000)}</p>}
+      {build.error && <p className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(errorWords(build.error), 1_000)}</p>}
       {build.build_error && (
         <p className="rounded-md bg-warn-soft px-3 py-2 break-words text-warn">
-          The build command failed, but the snapshot can be used: {firstLine(build.build_error, 1_000)}
+          The build command failed, but the snapshot can be used: {firstLine(pageWords(build.build_error), 1_000)}
         </p>
       )}
       <dl className="grid grid-cols-[7rem_1fr_5rem] items-center gap-x-3 gap-y-1">
@@ -78,7 +80,7 @@ function Told({ build }: { build: Build }) {
             : "Nothing to install."}
       </p>
       {!build.reused && build.installed.length > 0 && <Stranger text={build.installed.join("\n")} lines={40} />}
-      {build.notes.length > 0 && <Stranger text={build.notes.join("\n")} lines={100} />}
+      {build.notes.length > 0 && <Stranger text={build.notes.map(errorWords).join("\n")} lines={100} />}
     </>
   );
 }

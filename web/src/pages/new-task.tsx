@@ -176,7 +176,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           </span>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={create.isPending}>
-            {create.isPending ? "Starting …" : "Start"}
+            {create.isPending ? "Starting…" : "Start"}
           </Button>
         </div>
       </form>

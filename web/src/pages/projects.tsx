@@ -1,7 +1,7 @@
 // Projects: which repositories belong together, who may do what in them, and what holds for their tasks.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaProject, SchemaRole } from "../api/schema";
@@ -10,6 +10,7 @@ import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Empty, Field, Page, Table, Trouble } from "../ui/parts";
+import { useUsedRepositories } from "./repository-field";
 import { Confirm, FormOf, Shown, When } from "./tables";
 
 const ROLES: SchemaRole[] = ["viewer", "member", "admin"];
@@ -98,9 +99,7 @@ function AddProject({ onClose }: { onClose: () => void }) {
         <Field label="Name" hint="Lowercase letters, digits, dots and dashes">
           {(id) => <input id={id} name="name" required autoFocus pattern="[a-z0-9][a-z0-9._\-]*" className="field" placeholder="shop" />}
         </Field>
-        <Field label="Repositories" hint="Names, paths or URLs, one per line">
-          {(id) => <textarea id={id} name="repositories" rows={4} className="field font-mono" />}
-        </Field>
+        <RepositoryLines hint="Names, paths or URLs, one per line" />
       </FormOf>
     </Dialog>
   );
@@ -126,7 +125,8 @@ function RemoveProject({ name }: { name: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/projects/{name}", { params: { path: { name } } })), onSuccess: () => history.back() });
   return (
     <Confirm
-      what={`Remove ${name}`}
+      named
+      what="Remove project"
       sure="Its members lose the access it gave them. Tasks and repositories are kept."
       act={() => remove.mutate()}
       error={remove.error}
@@ -168,13 +168,49 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
             onClose={() => setEditing(false)}
             submit={(text) => change.mutate(lines(text("repositories")))}
           >
-            <Field label="Repositories" hint="One per line. Repositories from harvest.toml cannot be removed here.">
-              {(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}
-            </Field>
+            <RepositoryLines before={project.repositories} hint="One per line. Repositories from harvest.toml cannot be removed here." />
           </FormOf>
         </Dialog>
       )}
     </section>
+  );
+}
+
+/** Repositories to write down, and those that are prepared or were used as buttons. */
+function RepositoryLines({ before = [], hint }: { before?: string[]; hint: string }) {
+  const prepared = useQuery(queries.repositories);
+  const used = useUsedRepositories();
+  const [text, setText] = useState(before.join("\n"));
+  const written = new Set(lines(text));
+  const offered = [
+    ...(prepared.data?.items ?? []).filter((one) => !written.has(one.name) && !written.has(one.source)).map((one) => one.name),
+    ...used.filter((one) => !written.has(one)),
+  ];
+  return (
+    <>
+      <Field label="Repositories" hint={hint}>
+        {(id) => (
+          <textarea
+            id={id}
+            name="repositories"
+            rows={4}
+            autoFocus={before.length > 0}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+            className="field font-mono"
+          />
+        )}
+      </Field>
+      {offered.length > 0 && (
+        <p role="group" aria-label="Known repositories" className="flex max-h-32 flex-wrap gap-1.5 overflow-auto">
+          {offered.slice(0, 30).map((one) => (
+            <Button key={one} icon="plus" label={`Add ${one}`} className="max-w-full" onClick={() => setText([...lines(text), one].join("\n"))}>
+              <span className="truncate">{shortRepository(one)}</span>
+            </Button>
+          ))}
+        </p>
+      )}
+    </>
   );
 }
 
@@ -308,14 +344,28 @@ function Settings({ project, may }: { project: string; may: boolean }) {
             rows={in_force}
             id={(row) => row.key}
             columns={[
-              { name: "Setting", cell: (row) => <Code>{row.key}</Code> },
+              {
+                name: "Setting",
+                cell: (row) => (
+                  <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs">
+                    {row.key.split(/(?<=[._])/).map((part, index) => (
+                      <Fragment key={index}>
+                        {part}
+                        <wbr />
+                      </Fragment>
+                    ))}
+                  </code>
+                ),
+              },
               {
                 name: "Value",
                 cell: (row) =>
                   row.value == null ? (
                     <span className="text-dim">not set</span>
                   ) : (
-                    <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code>
+                    <span className="inline-block min-w-24">
+                      <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code>
+                    </span>
                   ),
               },
               {
@@ -328,7 +378,11 @@ function Settings({ project, may }: { project: string; may: boolean }) {
                 number: true,
                 cell: (row) =>
                   may ? (
-                    <Button look="quiet" onClick={() => setEditing({ name: row.key, value: row.key in own ? shown(own[row.key]) : "" })}>
+                    <Button
+                      look="quiet"
+                      aria-label={`Edit ${row.key}`}
+                      onClick={() => setEditing({ name: row.key, value: row.key in own ? shown(own[row.key]) : "" })}
+                    >
                       Edit
                     </Button>
                   ) : null,
@@ -340,7 +394,7 @@ function Settings({ project, may }: { project: string; may: boolean }) {
       {editing && (
         <Dialog title={editing.name} onClose={() => setEditing(null)}>
           <FormOf error={put.error} busy={put.isPending} act="Save" onClose={() => setEditing(null)} submit={(text) => save(editing.name, text("value"))}>
-            <Field label="Value for this project" hint="Leave empty to inherit. Lists and tables as JSON.">
+            <Field label="Value for this project" hint="Leave empty to inherit. Write lists and tables as JSON.">
               {(id) => <input id={id} name="value" autoFocus defaultValue={editing.value} className="field font-mono" />}
             </Field>
           </FormOf>

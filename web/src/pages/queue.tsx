@@ -1,16 +1,18 @@
 // The queue: what is worked on, what waits and for what, and the processes that do the work.
 import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState, type SubmitEvent } from "react";
+import { useId, useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaListedTask, SchemaQueue, SchemaTask } from "../api/schema";
 import { WAITS_FOR, waitOfListed } from "../api/waits";
-import { shortRepository, type SchemaStatus } from "../api/words";
+import { providerName, shortRepository, type SchemaStatus } from "../api/words";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Field, Page, Table, Trouble } from "../ui/parts";
+import { useUsedRepositories } from "./repository-field";
 import { Confirm, Figure, FormOf, Shown, When } from "./tables";
 
 export function QueuePage() {
@@ -67,7 +69,7 @@ export function QueuePage() {
                         max="1000"
                         required
                         defaultValue={data.agents ?? ""}
-                        placeholder="Based on available memory"
+                        placeholder="Automatic"
                       />
                     )}
                   </Field>
@@ -101,7 +103,7 @@ function QueuedTasks({ title, status, none }: { title: string; status: SchemaSta
     <section aria-label={`${title} tasks`} className="flex flex-col gap-2">
       <h2 className="font-semibold">{title}</h2>
       {rows.length === 0 ? (
-        <p className="text-dim">{tasks.isPending ? "Loading tasks …" : none}</p>
+        <p className="text-dim">{tasks.isPending ? "Loading tasks…" : none}</p>
       ) : (
         <Table
           label={`${title} tasks`}
@@ -193,10 +195,10 @@ function Workers({ processes }: { processes: SchemaQueue["processes"] }) {
           columns={[
             { name: "Worker", cell: (row) => <Code>{row.id}</Code> },
             { name: "Kind", cell: (row) => (row.kind === "run" ? "Foreground command" : "Server or worker") },
-            { name: "Process", number: true, minor: true, cell: (row) => row.pid },
+            { name: "PID", number: true, minor: true, cell: (row) => row.pid },
             {
               name: "State",
-              cell: (row) => (row.holding ? <Badge tone="warn">{firstLine(row.holding, 120)}</Badge> : <Badge tone="good">accepting work</Badge>),
+              cell: (row) => (row.holding ? <Badge tone="warn">{firstLine(pageWords(row.holding), 120)}</Badge> : <Badge tone="good">accepting work</Badge>),
             },
           ]}
         />
@@ -259,23 +261,60 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
             onClose={() => setAdding(false)}
             submit={(text) => set.mutate({ name: `${text("kind")}:${text("of") ?? ""}`, size: Number(text("size")) })}
           >
-            <Field label="Applies to">
-              {(id) => (
-                <select id={id} name="kind" className="field">
-                  <option value="repository">a repository</option>
-                  <option value="user">a user</option>
-                  <option value="credential">a credential</option>
-                </select>
-              )}
-            </Field>
-            <Field label="Name" hint="The path or URL of the repository, the user's name, or the credential's ID">
-              {(id) => <input id={id} name="of" required autoFocus className="field" />}
-            </Field>
+            <AppliesTo />
             <Field label="Maximum concurrent tasks">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
           </FormOf>
         </Dialog>
       )}
     </section>
+  );
+}
+
+const APPLIES_TO = {
+  repository: "The path or URL of the repository",
+  user: "The name the user signs in with",
+  credential: "The ID of the credential",
+};
+
+/** What a cap is for, with the repositories, users and credentials that are known. */
+function AppliesTo() {
+  const names = useId();
+  const [kind, setKind] = useState<keyof typeof APPLIES_TO>("repository");
+  const repositories = useQuery(queries.repositories);
+  const used = useUsedRepositories();
+  const credentials = useQuery({ ...queries.credentials, enabled: kind === "credential" });
+  const people = useQuery({ ...queries.stats("person"), enabled: kind === "user" });
+  const known: Record<typeof kind, [string, string][]> = {
+    repository: [...(repositories.data?.items ?? []).map((one): [string, string] => [one.source, one.name]), ...used.map((one): [string, string] => [one, ""])],
+    user: (people.data?.items ?? []).map((one) => [one.key, ""]),
+    credential: (credentials.data?.items ?? []).map((one) => [one.id, `${providerName(one.provider)} ${one.name}`]),
+  };
+  return (
+    <>
+      <Field label="Applies to">
+        {(id) => (
+          <select id={id} name="kind" className="field" value={kind} onChange={(event) => setKind(event.target.value as typeof kind)}>
+            <option value="repository">A repository</option>
+            <option value="user">A user</option>
+            <option value="credential">A credential</option>
+          </select>
+        )}
+      </Field>
+      <Field label="Name" hint={APPLIES_TO[kind]}>
+        {(id) => (
+          <>
+            <input id={id} name="of" required autoFocus list={names} autoComplete="off" className="field" />
+            <datalist id={names}>
+              {known[kind].map(([value, text]) => (
+                <option key={value} value={value}>
+                  {text}
+                </option>
+              ))}
+            </datalist>
+          </>
+        )}
+      </Field>
+    </>
   );
 }
 

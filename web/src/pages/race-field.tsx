@@ -39,7 +39,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         <Field label="Judge" hint="Picks the best result if several pass">
           {(id) => (
             <select id={id} name="judge" className="field" defaultValue="">
-              <option value="">None: use the rule for the winner</option>
+              <option value="">None: the rule above decides</option>
               {there.map((agent) => (
                 <option key={agent.id} value={agent.id}>
                   {agent.name}

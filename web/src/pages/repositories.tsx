@@ -24,7 +24,7 @@ export function RepositoriesPage() {
           Add repository
         </Button>
       }
-      about="Harvest keeps known repositories prepared: cloned, with dependencies installed, and built. Sessions start from that state in milliseconds."
+      about="Harvest keeps these repositories ready: cloned, built, and with their dependencies installed. Sessions start from that state in milliseconds."
     >
       <Shown of={repositories} what="repositories">
         {({ items }) =>
@@ -49,7 +49,7 @@ export function RepositoriesPage() {
                 { name: "Source", minor: true, cell: (row) => <Code>{row.source}</Code> },
                 { name: "Snapshot", cell: (row) => <SnapshotState of={row} /> },
                 { name: "Commit", minor: true, cell: (row) => (row.snapshot.commit ? <Code>{row.snapshot.commit.slice(0, 10)}</Code> : null) },
-                { name: "Built", cell: (row) => <When at={row.snapshot.built_at} /> },
+                { name: "Built", minor: true, cell: (row) => <When at={row.snapshot.built_at} /> },
                 { name: "Next build", minor: true, cell: (row) => (row.snapshot.next_at ? <When at={row.snapshot.next_at} /> : null) },
                 { name: "Last build", cell: (row) => <LastBuild of={row} /> },
                 {
@@ -93,7 +93,7 @@ export function BuildNow({ of }: { of: SchemaRepository }) {
     <>
       <Button disabled={build.isPending || waits || of.snapshot.state === "building"} onClick={() => build.mutate()}>
         {of.snapshot.state === "building"
-          ? "Building …"
+          ? "Building…"
           : waits
             ? "Requested"
             : of.snapshot.state === "failed" || of.snapshot.state === "outdated"
@@ -111,7 +111,7 @@ function Used({ add }: { add: ((source: string) => void) | null }) {
   if (used.length === 0) return null;
   return (
     <section aria-label="Used by tasks" className="flex flex-col gap-2">
-      <h2 className="font-semibold">Used by tasks, not prepared</h2>
+      <h2 className="font-semibold">Used by tasks, but not prepared</h2>
       <Table
         label="Used by tasks"
         rows={used}

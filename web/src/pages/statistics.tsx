@@ -6,6 +6,7 @@ import { queries } from "../api/queries";
 import type { SchemaSums } from "../api/schema";
 import { shortRepository } from "../api/words";
 import { money } from "../stream/sums";
+import { words } from "../ui/icons";
 import { Empty, Page, Table } from "../ui/parts";
 import { took } from "../ui/time";
 import { Figure, Shown } from "./tables";
@@ -20,7 +21,11 @@ const OUTCOMES: Series[] = [
 ];
 const COST: Series[] = [{ name: "Cost", colour: "--accent", of: (one) => one.cost_usd }];
 const SUCCESS: Series[] = [{ name: "Success", colour: "--good", of: (one) => Math.round((one.success_rate ?? 0) * 100) }];
-const TIME: Series[] = [{ name: "Minutes", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) / 6) / 10 }];
+const MINUTES: Series[] = [{ name: "Minutes", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) / 6) / 10 }];
+const SECONDS: Series[] = [{ name: "Seconds", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) * 10) / 10 }];
+/** Below this, minutes say nothing. */
+const FEW_SECONDS = 120;
+const isShort = (items: SchemaSums[]) => items.every((one) => (one.mean_seconds ?? 0) < FEW_SECONDS);
 const day = (daysAgo: number) => new Date(Date.now() - daysAgo * DAY).toISOString().slice(0, 10);
 const perBranch = (sums: SchemaSums) => (sums.delivered > 0 ? sums.cost_usd / sums.delivered : null);
 
@@ -49,7 +54,7 @@ export function StatisticsPage() {
                   note={<Trend now={total.completed} before={before?.completed} better="more" />}
                 />
                 <Figure
-                  name="Success"
+                  name="Success rate"
                   value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)}%`}
                   note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />}
                 />
@@ -73,8 +78,13 @@ export function StatisticsPage() {
               <div className="grid gap-4 lg:grid-cols-2">
                 <Chart title="Finished tasks per day" days={days} items={items} series={OUTCOMES} />
                 <Chart title="Cost per day (USD)" days={days} items={items} series={COST} />
-                <Chart title="Success rate per day (%)" days={days} items={items} series={SUCCESS} />
-                <Chart title="Mean time to finish per day (minutes)" days={days} items={items} series={TIME} />
+                <Chart title="Success rate per day (%)" days={days} items={items} series={SUCCESS} most={100} />
+                <Chart
+                  title={`Mean time to finish per day (${isShort(items) ? "seconds" : "minutes"})`}
+                  days={days}
+                  items={items}
+                  series={isShort(items) ? SECONDS : MINUTES}
+                />
               </div>
             </>
           )
@@ -88,7 +98,7 @@ export function StatisticsPage() {
                 <h2 id="groups" className="mr-auto font-semibold">
                   Comparison
                 </h2>
-                <Pick label="Compare by" of={BY} value={by} pick={setBy} name={(one) => one} />
+                <Pick label="Compare by" of={BY} value={by} pick={setBy} name={words} />
               </div>
               <Table
                 label={`Compared by ${by}`}
@@ -96,7 +106,7 @@ export function StatisticsPage() {
                 id={(row) => row.key}
                 columns={[
                   {
-                    name: by.charAt(0).toUpperCase() + by.slice(1),
+                    name: words(by),
                     cell: (row) => (
                       <span className="font-medium" title={row.key}>
                         {by === "repository" ? shortRepository(row.key) : row.key || "unnamed"}
@@ -110,7 +120,7 @@ export function StatisticsPage() {
                   { name: "Race entries won", number: true, minor: true, cell: (row) => (row.races === 0 ? "–" : `${row.wins} of ${row.races}`) },
                   { name: "Time to finish", number: true, minor: true, cell: (row) => (row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000)) },
                   { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
-                  { name: "Per branch", number: true, minor: true, cell: (row) => (perBranch(row) === null ? "–" : money(perBranch(row) ?? 0)) },
+                  { name: "Cost per branch", number: true, minor: true, cell: (row) => (perBranch(row) === null ? "–" : money(perBranch(row) ?? 0)) },
                 ]}
               />
             </section>
@@ -147,7 +157,7 @@ function PullRequests({ by, from }: { by: (typeof BY)[number]; from: string }) {
               id={(row) => row.key}
               columns={[
                 {
-                  name: by.charAt(0).toUpperCase() + by.slice(1),
+                  name: words(by),
                   cell: (row) => (
                     <span className="font-medium" title={row.key}>
                       {by === "repository" ? shortRepository(row.key) : row.key || "unnamed"}
@@ -203,7 +213,7 @@ function Pick<T extends string | number>({
           type="button"
           aria-pressed={one === value}
           onClick={() => pick(one)}
-          className={`h-6 rounded px-2 font-medium capitalize ${one === value ? "bg-hover" : "text-dim hover:text-text"}`}
+          className={`h-6 rounded px-2 font-medium ${one === value ? "bg-hover" : "text-dim hover:text-text"}`}
         >
           {name(one)}
         </button>
@@ -219,7 +229,7 @@ interface Series {
 }
 
 /** Stacked bars. What they show stands in words too, for those who cannot see them. */
-function Chart({ title, days, items, series }: { title: string; days: number; items: SchemaSums[]; series: Series[] }) {
+function Chart({ title, days, items, series, most }: { title: string; days: number; items: SchemaSums[]; series: Series[]; most?: number }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = box.current;
@@ -252,7 +262,7 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
           legend: { show: false },
           cursor: { show: false },
           tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
-          scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+          scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.1 : 1)] } },
           axes: [
             {
               ...axis,
@@ -291,21 +301,24 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
       removeEventListener("harvest-theme", draw);
       plot?.destroy();
     };
-  }, [days, items, series]);
-  const words = items.map((one) => `${one.key}: ${series.map((line) => `${line.of(one)} ${line.name.toLowerCase()}`).join(", ")}`).join("; ");
+  }, [days, items, series, most]);
+  const told = items.map((one) => `${one.key}: ${series.map((line) => `${line.of(one)} ${line.name.toLowerCase()}`).join(", ")}`).join("; ");
   return (
     <figure className="card min-w-0 p-3">
       <figcaption className="mb-2 flex flex-wrap items-center gap-3">
         <span className="mr-auto font-semibold">{title}</span>
-        {series.length > 1 &&
-          series.map((one) => (
-            <span key={one.name} className="inline-flex items-center gap-1.5 text-xs text-dim">
-              <span className="size-2 rounded-sm" style={{ background: `var(${one.colour})` }} />
-              {one.name}
-            </span>
-          ))}
+        {series.length > 1 && (
+          <span className="flex gap-3">
+            {series.map((one) => (
+              <span key={one.name} className="inline-flex items-center gap-1.5 text-xs text-dim">
+                <span className="size-2 rounded-sm" style={{ background: `var(${one.colour})` }} />
+                {one.name}
+              </span>
+            ))}
+          </span>
+        )}
       </figcaption>
-      <div ref={box} role="img" aria-label={`${title}. ${words}`} className="h-[200px] overflow-hidden" />
+      <div ref={box} role="img" aria-label={`${title}. ${told}`} className="h-[200px] overflow-hidden" />
     </figure>
   );
 }

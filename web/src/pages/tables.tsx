@@ -3,13 +3,14 @@ import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { fieldText } from "../ui/form";
 import { StatusIcon } from "../ui/icons";
 import { Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
-import { ago, exact, useNow } from "../ui/time";
+import { exact, since, useNow } from "../ui/time";
 import { RepositoryField } from "./repository-field";
 
 interface Read<T> {
@@ -31,7 +32,7 @@ export function When({ at }: { at?: string | null }) {
   const now = useNow();
   return at ? (
     <time dateTime={at} title={exact(at)} className="whitespace-nowrap text-dim tabular-nums">
-      {ago(at, now)}
+      {since(at, now)}
     </time>
   ) : (
     <span className="text-dim">never</span>
@@ -77,12 +78,18 @@ export function FormOf({ children, error, busy, act, onClose, submit }: FormProp
   );
 }
 
-/** Asks once more before something is gone. */
-export function Confirm({ what, sure, act, error }: { what: string; sure: string; act: () => void; error?: unknown }) {
+/** Asks once more before something is gone. `named`: a button with its name, where an icon alone could be missed or misread. */
+export function Confirm({ what, sure, act, error, named }: { what: string; sure: string; act: () => void; error?: unknown; named?: boolean }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button look="quiet" icon="close" label={what} onClick={() => setOpen(true)} />
+      {named ? (
+        <Button look="danger" onClick={() => setOpen(true)}>
+          {what}
+        </Button>
+      ) : (
+        <Button look="quiet" icon={what.startsWith("Cancel") ? "close" : "trash"} label={what} onClick={() => setOpen(true)} />
+      )}
       {open && (
         <Dialog title={`${what}?`} onClose={() => setOpen(false)}>
           <div className="flex flex-col gap-3 p-4 text-left">
@@ -93,7 +100,8 @@ export function Confirm({ what, sure, act, error }: { what: string; sure: string
                 Keep
               </Button>
               <Button look="danger" onClick={act}>
-                {what.split(" ", 1)[0]}
+                {/* “Cancel” alone would read as “do nothing”. */}
+                {what.startsWith("Cancel") ? what : what.split(" ", 1)[0]}
               </Button>
             </div>
           </div>
@@ -144,7 +152,7 @@ export function SchedulesPage() {
                   cell: (row) => (
                     <span>
                       <When at={row.next} />
-                      {row.problem && <span className="block text-xs text-bad">Last run refused: {firstLine(row.problem, 200)}</span>}
+                      {row.problem && <span className="block text-xs text-bad">Last run refused: {firstLine(pageWords(row.problem), 200)}</span>}
                     </span>
                   ),
                 },
@@ -206,7 +214,7 @@ export function ConvoysPage() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="No convoys yet" icon="convoy">
-              Give tasks the same convoy, under “More” in a new task or with <Code>--convoy</Code>, to see them together.
+              To see tasks together, give them the same convoy under “More” in a new task.
             </Empty>
           ) : (
             <Table
@@ -252,7 +260,7 @@ export function AuditPage() {
   return (
     <Page
       title="Audit"
-      about="A record of all changes. The log is append-only, and each entry contains the digest of the previous one, so tampering can be detected."
+      about="A record of all changes, oldest first. The log is append-only, and each entry contains the digest of the previous one, so tampering can be detected."
     >
       <Shown of={audit} what="the audit log">
         {(data) => (
@@ -266,20 +274,27 @@ export function AuditPage() {
                 {
                   name: "Time",
                   cell: (row) => (
-                    <time dateTime={row.at} className="whitespace-nowrap">
+                    <time dateTime={row.at} className="sm:whitespace-nowrap">
                       {exact(row.at)}
                     </time>
                   ),
                 },
-                { name: "User", cell: (row) => firstLine(row.actor, 80) },
-                { name: "Action", cell: (row) => <Code>{row.action}</Code> },
+                { name: "User", cell: (row) => firstLine(row.actor.replace(/^user:/, ""), 80) },
+                {
+                  name: "Action",
+                  cell: (row) => (
+                    <span className="whitespace-nowrap">
+                      <Code>{row.action}</Code>
+                    </span>
+                  ),
+                },
                 { name: "Target", minor: true, cell: (row) => <Code>{firstLine(row.target, 80)}</Code> },
                 { name: "Digest", minor: true, cell: (row) => <Code>{row.digest.slice(0, 12)}</Code> },
               ]}
             />
             {audit.hasNextPage && (
               <Button className="self-center" disabled={audit.isFetchingNextPage} onClick={() => void audit.fetchNextPage()}>
-                Show older
+                Show newer
               </Button>
             )}
           </>

@@ -3,6 +3,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import { memo, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore, type MouseEvent } from "react";
 import type { SchemaPageListedTask, SchemaTask } from "../api/schema";
+import { shortError } from "../api/page-words";
 import { shortRepository, verdict } from "../api/words";
 import { isWriting } from "../keyboard";
 import { money } from "../stream/sums";
@@ -139,7 +140,9 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         <StatusIcon status={task.status} />
         <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
         {task.error && (
-          <span className={`hidden max-w-64 truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>{firstLine(task.error, 120)}</span>
+          <span className={`hidden max-w-[35%] truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>
+            {firstLine(shortError(task.error), 160)}
+          </span>
         )}
         {task.priority !== "normal" && (
           <span className="hidden sm:inline">
@@ -160,7 +163,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         <span className="flex h-5 min-w-0 basis-full items-center gap-2 pl-[27px] text-xs text-dim sm:hidden">
           {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
           <span className={`min-w-0 flex-1 truncate ${task.status === "failed" ? "text-bad" : ""}`}>
-            {task.error ? firstLine(task.error, 120) : shortRepository(task.repository)}
+            {task.error ? firstLine(shortError(task.error), 120) : shortRepository(task.repository)}
           </span>
           <span className="tabular-nums">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
         </span>

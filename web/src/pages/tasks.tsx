@@ -1,6 +1,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
 import { lazy, memo, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { shortError } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { STATUSES, shortRepository, verdict } from "../api/words";
@@ -143,7 +144,7 @@ function Choice({ label, value, options, pick }: { label: string; value?: string
       aria-label={label}
       value={value ?? ""}
       onChange={(event) => pick(event.target.value || undefined)}
-      className={`h-8 max-w-40 rounded-md border bg-page px-2 ${value ? "border-accent font-medium text-accent" : "border-line text-dim"}`}
+      className={`h-8 min-w-0 flex-1 rounded-md border bg-page px-2 sm:max-w-40 sm:flex-none ${value ? "border-accent font-medium text-accent" : "border-strong text-dim"}`}
     >
       <option value="">{label}</option>
       {value && !options.some(([id]) => id === value) && <option value={value}>{value}</option>}
@@ -202,6 +203,11 @@ const Card = memo(function Card({ task, now }: { task: SchemaTask; now: number }
   return (
     <Link to="/tasks/$id" params={{ id: task.id }} data-task={task.id} className="card block p-2.5 shadow-sm hover:border-strong">
       <span className="line-clamp-3 break-words">{firstLine(task.prompt)}</span>
+      {task.error && (
+        <span className={`mt-1 line-clamp-2 text-xs break-words ${task.status === "failed" ? "text-bad" : "text-dim"}`}>
+          {firstLine(shortError(task.error), 160)}
+        </span>
+      )}
       <span className="mt-2 flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-dim">
         <StatusIcon status={task.status} size={13} />
         <Code>{shortRepository(task.repository)}</Code>

@@ -3,9 +3,10 @@ import * as Menu from "@radix-ui/react-dropdown-menu";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { api, ok } from "../api/client";
-import { download } from "../api/download";
+import { save } from "../api/download";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
+import { readPage } from "../stream/follow";
 import { copy } from "../ui/clipboard";
 import { Button, Dialog, Field, Trouble } from "../ui/parts";
 import { offer, sends } from "./keys";
@@ -18,8 +19,11 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
   const retry = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/retry", path)) });
   const terminate = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/terminate", path)) });
   const interrupt = useMutation({ mutationFn: (reason?: string) => ok(api.POST("/api/sessions/{id}/interrupt", { ...own, body: { reason } })) });
+  const events = useMutation({ mutationFn: () => downloadEvents(session.id) });
   const [asking, setAsking] = useState(false);
-  const trouble = stop.error ?? retry.error ?? terminate.error ?? (asking ? null : interrupt.error);
+  const trouble = events.error ?? stop.error ?? retry.error ?? terminate.error ?? (asking ? null : interrupt.error);
+  // The name that a session has reserved is of no use before something is on the branch.
+  const { branch } = task;
   const over = isOver(task.status);
   const works = task.status === "provisioning" || task.status === "running";
   const { mutate: doStop, reset: forgetStop } = stop;
@@ -44,12 +48,12 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
     <>
       {works && (
         <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>
-          {interrupt.isSuccess ? "Interrupting …" : "Interrupt"}
+          {interrupt.isSuccess ? "Interrupting…" : "Interrupt"}
         </Button>
       )}
       {!over && (
         <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>
-          {stop.isSuccess ? "Stopping …" : "Stop"}
+          {stop.isSuccess ? "Stopping…" : "Stop"}
         </Button>
       )}
       {retries && (
@@ -63,9 +67,9 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
-            <Item act={() => copy(session.branch)}>Copy branch name</Item>
-            <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
-            <Item act={() => void download(`/api/sessions/${session.id}/events?limit=1000`, `events-${session.id}.json`)}>Download events</Item>
+            {branch && <Item act={() => void copy(branch)}>Copy branch name</Item>}
+            <Item act={() => void copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
+            <Item act={() => events.mutate()}>Download events</Item>
             {!over && (
               <Item act={() => terminate.mutate()} danger>
                 Terminate immediately
@@ -89,6 +93,20 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
       )}
     </>
   );
+}
+
+const PAGE = 1_000;
+
+/** All events of a session, one per line. */
+async function downloadEvents(session: string): Promise<void> {
+  const lines: string[] = [];
+  for (let last = 0; ;) {
+    const page = await readPage(session, last, PAGE);
+    lines.push(...page.map((event) => `${JSON.stringify(event)}\n`));
+    last = page.at(-1)?.seq ?? last;
+    if (page.length < PAGE) break;
+  }
+  save(new Blob(lines, { type: "application/x-ndjson" }), `events-${session}.jsonl`);
 }
 
 function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; act: (reason?: string) => void; onClose: () => void }) {

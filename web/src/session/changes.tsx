@@ -13,10 +13,11 @@ import { counted } from "../text/counted";
 import { firstLine, harmless, LONGEST_LINE } from "../text/harmless";
 import { Badge, Button, Code, Empty, Trouble, Waiting } from "../ui/parts";
 import { Added, count, DiffFile } from "./diff-file";
+import { byTree } from "./file-order";
 import { FileTree } from "./file-tree";
 import { FixComments } from "./fix-comments";
 import { useNowAndThen } from "./journal";
-import { downloadPatch } from "./summary";
+import { DownloadPatch } from "./summary";
 
 const MOST_FILES = 300;
 
@@ -73,13 +74,9 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
         <span className="ml-auto" />
         <FixComments session={session} />
-        {!over && (
-          <Button onClick={() => void downloadPatch(session)} disabled={files.length === 0}>
-            Download patch
-          </Button>
-        )}
+        {!over && <DownloadPatch session={session} disabled={files.length === 0} />}
         <Button className="!hidden md:!inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
-          {split ? "One column" : "Side by side"}
+          {split ? "Unified" : "Side by side"}
         </Button>
       </div>
       {diff.isPending ? (
@@ -179,5 +176,5 @@ function parsed(text: string): FileData[] {
     const line = harmless(change.content);
     change.content = line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}… (${counted(line.length - LONGEST_LINE, "more character")})` : line;
   }
-  return files;
+  return files.sort((one, other) => byTree(pathOf(one), pathOf(other)));
 }

@@ -90,7 +90,7 @@ function Remove({ comment }: { comment: SchemaComment }) {
   const me = useQuery(queries.me);
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/comments/{id}", { params: { path: { id: comment.id } } })) });
   if (comment.author !== me.data?.user && me.data?.role !== "admin") return null;
-  return <Button look="quiet" icon="close" label="Remove comment" className="ml-auto !size-6" disabled={remove.isPending} onClick={() => remove.mutate()} />;
+  return <Button look="quiet" icon="trash" label="Remove comment" className="ml-auto !size-6" disabled={remove.isPending} onClick={() => remove.mutate()} />;
 }
 
 function Say({ session, about, onDone }: { session: string; about: SchemaCommentPlace; onDone: () => void }) {
@@ -113,7 +113,7 @@ function Say({ session, about, onDone }: { session: string; about: SchemaComment
         value={text}
         onChange={(event) => setText(event.target.value)}
         aria-label="Comment"
-        placeholder="For people: the agent does not see it"
+        placeholder="Visible to people, not to the agent"
         className="field"
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit();

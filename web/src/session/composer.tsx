@@ -123,7 +123,7 @@ export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "so
           />
         )}
         <div className="flex flex-wrap items-center gap-2">
-          <p className="mr-auto font-medium">
+          <p className="mr-auto basis-full font-medium sm:basis-auto">
             {plan === undefined ? "The work is done and is waiting for approval" : "The agent is waiting for your decision"}
           </p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}

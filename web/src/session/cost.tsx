@@ -29,7 +29,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
       <div className="card p-3">
         <p className="flex items-baseline justify-between gap-2">
           <span className="text-lg font-semibold tabular-nums">{money(spent)}</span>
-          <span className="text-dim">of {money(task.budget_usd)}</span>
+          <span className="text-dim">of {money(task.budget_usd)} budget</span>
         </p>
         <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Budget used" />
         <p className="mt-2 flex flex-wrap gap-x-4 text-dim tabular-nums">
@@ -68,6 +68,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           columns={[
             {
               name: "Time",
+              minor: true,
               cell: (row) => (
                 <time dateTime={row.at} title={exact(row.at)} className="tabular-nums">
                   {clock(row.at)}

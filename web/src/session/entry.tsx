@@ -1,6 +1,7 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
 import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
+import { errorWords } from "../api/page-words";
 import { leftWords } from "../api/words";
 import type { Body, Call, Entry, Step } from "../stream/entries";
 import { money } from "../stream/sums";
@@ -120,7 +121,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       return <PlumbingView steps={entry.steps} count={entry.steps.length} />;
     case "away":
       return (
-        <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)} …</p>
+        <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)}…</p>
       );
     case "note": {
       const tone = { plain: "text-dim", warn: "text-warn", bad: "text-bad", good: "text-good" }[entry.tone];
@@ -145,7 +146,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
         >
           <StatusIcon status={status} />
           <strong className="font-semibold">{words(status)}</strong>
-          {error && <span className="min-w-0 break-words">{firstLine(error, 600)}</span>}
+          {error && <span className="min-w-0 break-words">{firstLine(errorWords(error), 600)}</span>}
           {status === "completed" && branch && (
             <span>
               {entry.pushed && "Delivered to "}

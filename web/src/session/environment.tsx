@@ -54,7 +54,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
               name: "",
               cell: (row) =>
                 row.part === null ? null : (
-                  <div className="w-16 sm:w-28">
+                  <div className="w-10 sm:w-28">
                     <Meter part={row.part} label={`Share used: ${row.name}`} />
                   </div>
                 ),

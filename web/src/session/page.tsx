@@ -4,7 +4,8 @@ import * as Tabs from "@radix-ui/react-tabs";
 import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import { queries } from "../api/queries";
-import type { SchemaSessionDetail } from "../api/schema";
+import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
+import { errorWords } from "../api/page-words";
 import { isOver, shortRepository, sourceWords } from "../api/words";
 import { TABS, type Tab } from "../router";
 import type { Journal } from "../stream/journal";
@@ -128,6 +129,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
                   key={one}
                   value={one}
                   aria-controls="session-part"
+                  ref={one === tab ? inSight : undefined}
                   className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text"
                 >
                   {words(one)}
@@ -142,7 +144,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
             <Suspense fallback={<Waiting what={tab} />}>
               {tab === "activity" && <Activity session={session} journal={journal} />}
               {tab === "changes" && <Changes session={session} journal={journal} />}
-              {tab === "evidence" && <EvidenceTab task={task} journal={journal} />}
+              {tab === "evidence" && <EvidenceTab task={withPageWords(task)} journal={journal} />}
               {tab === "cost" && <CostTab task={task} journal={journal} />}
               {tab === "timeline" && <TimelineTab session={session} journal={journal} />}
               {tab === "race" && race && <RaceTab race={race.id} own={task.id} />}
@@ -154,6 +156,17 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
       <Properties session={session} journal={journal} />
     </div>
   );
+}
+
+/** On a phone there is not room for all tabs. */
+function inSight(tab: HTMLElement | null) {
+  tab?.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+/** The hint of the evidence says what to do on the page. */
+function withPageWords(task: SchemaTask): SchemaTask {
+  const { evidence } = task;
+  return evidence?.hint ? { ...task, evidence: { ...evidence, hint: errorWords(evidence.hint) } } : task;
 }
 
 function Count({ journal, of }: { journal: Journal; of: Tab }) {
@@ -210,8 +223,8 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         <Row name="Requested by">
           <To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">
             {task.requested_by}
-          </To>
-          , {sourceWords(task.source)}
+          </To>{" "}
+          ({sourceWords(task.source)})
         </Row>
         <Row name="Created">
           <time dateTime={task.created_at} title={exact(task.created_at)}>

@@ -65,7 +65,7 @@ export function Paused({ session, journal }: { session: string; journal: Journal
         <div className="flex items-center gap-2">
           <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl+Enter to resume</span>
           <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
-            {isSuccess ? "Resuming …" : "Resume"}
+            {isSuccess ? "Resuming…" : "Resume"}
           </Button>
         </div>
       </form>

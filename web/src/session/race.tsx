@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { queries } from "../api/queries";
 import type { SchemaRaceRow, SchemaTask } from "../api/schema";
+import { capital, pageWords } from "../api/page-words";
 import { isOver, verdict } from "../api/words";
 import { money } from "../stream/sums";
 import { counted } from "../text/counted";
@@ -64,7 +65,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                 <td />
                 {runners.map((one) => (
                   <th key={one.task_id} scope="col" className={`px-3 py-2.5 text-left align-top font-normal ${look(one, winner)}`}>
-                    <span className="flex items-center gap-2">
+                    <span className="flex flex-wrap items-center gap-x-2">
                       <StatusIcon status={one.status} />
                       <Link
                         to="/tasks/$id"
@@ -83,31 +84,31 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
               </tr>
             </thead>
             <tbody>
-              <Line name="State" of={runners} winner={winner}>
+              <Line name="State" of={runners}>
                 {(one) => (one.status === "cancelled" && won ? "Lost" : words(one.status))}
               </Line>
-              <Line name="Tests" of={runners} winner={winner}>
+              <Line name="Tests" of={runners}>
                 {(one) => <Tests of={one} />}
               </Line>
-              <Line name="Cost" of={runners} winner={winner}>
+              <Line name="Cost" of={runners}>
                 {(one) => <Amount text={money(one.cost_usd)} part={one.cost_usd / cost} />}
               </Line>
-              <Line name="Change" of={runners} winner={winner}>
+              <Line name="Change" of={runners}>
                 {(one) =>
                   one.changed_lines == null ? (
-                    <span className="text-dim">not known yet</span>
+                    <span className="text-dim">{isOver(one.status) ? "–" : "not known yet"}</span>
                   ) : (
                     <Amount text={counted(one.changed_lines, "line")} part={one.changed_lines / lines} />
                   )
                 }
               </Line>
-              <Line name="Total time" of={runners} winner={winner}>
+              <Line name="Total time" of={runners}>
                 {(one) => <Amount text={took(one.time)} part={one.time / time} />}
               </Line>
-              <Line name="Verdict" of={runners} winner={winner}>
-                {(one) => <span className="break-words whitespace-pre-wrap">{reason(one.verdict)}</span>}
+              <Line name="Verdict" of={runners}>
+                {(one) => <span className="break-words whitespace-pre-wrap">{reason(capital(pageWords(one.verdict)))}</span>}
               </Line>
-              <Line name="View" of={runners} winner={winner}>
+              <Line name="View" of={runners}>
                 {(one) => (
                   <span className="flex flex-wrap gap-x-3">
                     {(["changes", "evidence", "cost"] as const).map((tab) => (
@@ -141,14 +142,14 @@ function look(one: Runner, winner: string | null | undefined): string {
   return one.task_id === winner ? "bg-good-soft" : "";
 }
 
-function Line({ name, of, winner, children }: { name: string; of: Runner[]; winner?: string | null; children: (one: Runner) => ReactNode }) {
+function Line({ name, of, children }: { name: string; of: Runner[]; children: (one: Runner) => ReactNode }) {
   return (
     <tr className="border-b border-line last:border-0">
       <th scope="row" className="px-3 py-2 text-left align-top text-xs font-medium text-dim">
         {name}
       </th>
       {of.map((one) => (
-        <td key={one.task_id} className={`px-3 py-2 align-top ${look(one, winner)}`}>
+        <td key={one.task_id} className="px-3 py-2 align-top">
           {children(one)}
         </td>
       ))}
@@ -170,7 +171,7 @@ function Tests({ of }: { of: Runner }) {
 
 /** A number, and how much that is of the most. */
 function Amount({ text, part }: { text: string; part: number }) {
-  const percent = Number.isFinite(part) ? Math.max(1, Math.min(100, part * 100)) : 0;
+  const percent = Number.isFinite(part) ? Math.min(100, part * 100) : 0;
   return (
     <>
       <span className="tabular-nums">{text}</span>

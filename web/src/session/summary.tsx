@@ -6,6 +6,7 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
+import { errorWords } from "../api/page-words";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
 import { changedNothing, hasWork, isOver, leftWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
@@ -28,7 +29,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
   const tests = verdict(task);
   const spent = Math.max(task.cost_usd, fold.bill.total);
   const time = workTime(session.turns, task.status, now);
-  const told = task.error ? reason(task.error) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
+  const told = task.error ? reason(errorWords(task.error)) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
   return (
     <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -93,7 +94,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
       </p>
     );
-  if (task.status === "interrupted") return <p className="text-warn">Interrupted: resume it below, with or without a message.</p>;
+  if (task.status === "interrupted") return <p className="text-warn">To continue, resume it under “Activity”, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
   const { outcome: end, pushed } = journal.shown;
   // Until the end of the journal is here, nobody knows what the last turn has pushed.
@@ -109,8 +110,8 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
         Review changes
       </Link>
       {me.data && me.data.role !== "viewer" && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
-      {mayMerge && <Button onClick={() => setMerging(true)}>Merge …</Button>}
-      <Button onClick={() => void downloadPatch(session)}>Download patch</Button>
+      {mayMerge && <Button onClick={() => setMerging(true)}>Merge…</Button>}
+      <DownloadPatch session={session} />
       {merging && <Merge task={task} onClose={() => setMerging(false)} />}
     </div>
   );
@@ -129,8 +130,18 @@ function Propose({ task }: { task: SchemaTask }) {
   );
 }
 
-export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
-  return download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff");
+export function DownloadPatch({ session, disabled }: { session: SchemaSessionDetail; disabled?: boolean }) {
+  const patch = useMutation({
+    mutationFn: () => download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff"),
+  });
+  return (
+    <>
+      <Button onClick={() => patch.mutate()} disabled={disabled || patch.isPending}>
+        Download patch
+      </Button>
+      {patch.isError && <Trouble error={patch.error} />}
+    </>
+  );
 }
 
 const WAITS: Record<Exclude<Wait["for"], "tasks">, string> = {

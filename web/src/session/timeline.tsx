@@ -6,7 +6,7 @@ import { LANES, type Lane, type Span } from "../stream/sums";
 import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
 import { Empty, Table } from "../ui/parts";
-import { clock, exact, took, useNow } from "../ui/time";
+import { exact, took, useNow } from "../ui/time";
 import { useNowAndThen } from "./journal";
 import { Part, Section } from "./part";
 
@@ -53,7 +53,7 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
           <p aria-hidden className="flex justify-between text-xs text-dim tabular-nums">
             {Array.from({ length: TICKS }, (_, index) => (
               <span key={index} className={index % 2 ? "hidden sm:inline" : ""}>
-                {clock(new Date(from + ((to - from) * index) / (TICKS - 1)).toISOString())}
+                {index === 0 ? "0" : took(((to - from) * index) / (TICKS - 1))}
               </span>
             ))}
           </p>

@@ -1,6 +1,7 @@
 // Events become what a person reads: pieces of a message grow into it, a result joins its call, runs of the same kind become
 // one entry. Each event is looked at once, and what it costs does not depend on how many came before.
 import type { SchemaEvent, SchemaOutcome, SchemaTestRun } from "../api/schema";
+import { errorWords, pageWords } from "../api/page-words";
 import { counted } from "../text/counted";
 import { away, weigh, type Body, type Call, type Common, type Entry, type Of, type Tone } from "./entries";
 import { Bill, money, Times, type Span } from "./sums";
@@ -278,8 +279,8 @@ export class Fold {
         break;
       }
       case "limit.reached":
-        this.limits.push({ at: event.at, message: event.data.message });
-        this.note(common, event.data.message, "bad");
+        this.limits.push({ at: event.at, message: errorWords(event.data.message) });
+        this.note(common, errorWords(event.data.message), "bad");
         break;
       case "hook.finished":
         this.times.over("Tests", `${event.data.stage} hook`, at - event.data.duration_ms, at, event.data.exit_code !== 0);
@@ -351,7 +352,7 @@ export class Fold {
         break;
       }
       case "warning":
-        this.note(common, event.data.message, "warn");
+        this.note(common, errorWords(event.data.message), "warn");
         break;
       case "raw": {
         const last = this.entries.at(-1);
@@ -369,7 +370,7 @@ export class Fold {
         this.retried = event.data.delay_ms === 0;
         this.note(
           common,
-          this.retried ? `Retrying after: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s after: ${event.data.error}`,
+          `${this.retried ? "Retrying" : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s`} after: ${pageWords(event.data.error)}`,
           "warn",
         );
         break;

@@ -19,6 +19,7 @@ const paths = {
   menu: "M4 7h16M4 12h16M4 17h16",
   close: "M6 6l12 12M18 6L6 18",
   chevron: "M9 6l6 6-6 6",
+  check: "M5 12.500l4.500 4.500L19 7",
   more: "M5.500 12h1M11.500 12h1M17.500 12h1",
   stop: "M7 7h10v10H7z",
   retry: "M4 12a8 8 0 1 0 3-6.200M4 4v4h4",
@@ -36,6 +37,7 @@ const paths = {
   people: "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM3 20c0-4 2.500-6 6-6s6 2 6 6M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500c2 .8 3 2.800 3 5.500",
   project: "M4 7h6l2 2h8v10H4z",
   tool: "M5 8l4 4-4 4M12 16h7",
+  trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13M10.500 11v5M13.500 11v5",
 } as const;
 
 export type IconName = keyof typeof paths;

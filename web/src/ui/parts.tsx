@@ -1,6 +1,6 @@
 // The small parts that every page is made of.
-import { useEffect, useId, useRef, type ButtonHTMLAttributes, type ReactNode } from "react";
-import { adviceFor } from "../api/advice";
+import { useEffect, useId, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
+import { adviceFor, detailOf } from "../api/advice";
 import { problemOf } from "../api/client";
 import { copy } from "./clipboard";
 import { Icon, type IconName } from "./icons";
@@ -42,12 +42,12 @@ export function Key({ children }: { children: ReactNode }) {
 
 export function Trouble({ error, again }: { error: unknown; again?: () => void }) {
   const problem = problemOf(error);
-  const { detail, code, field } = problem;
+  const { code } = problem;
   const advice = adviceFor(problem);
   return (
     <div role="alert" className="rounded-md border border-line bg-bad-soft px-3 py-2 text-left">
       <p className="font-medium text-bad">
-        {field ? `${field}: ${detail}` : detail}
+        {detailOf(problem)}
         {code && <span className="ml-2 text-xs font-normal text-dim">{code}</span>}
       </p>
       {advice && (
@@ -86,13 +86,13 @@ export function Empty({ title, children, icon }: { title: string; children?: Rea
 export function Waiting({ what }: { what: string }) {
   return (
     <p role="status" className="px-4 py-6 text-dim">
-      Loading {what} …
+      Loading {what}…
     </p>
   );
 }
 
 export function Code({ children }: { children: ReactNode }) {
-  return <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs break-all text-text">{children}</code>;
+  return <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs [overflow-wrap:anywhere] text-text">{children}</code>;
 }
 
 const tones = {
@@ -167,14 +167,15 @@ export interface Column<T> {
 }
 
 export function Table<T>({ label, columns, rows, id }: { label: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string | number }) {
-  const look = (column: Column<T>) => `${column.minor ? "hidden md:table-cell" : ""} ${column.number ? "text-right tabular-nums" : "text-left"}`;
+  const look = (column: Column<T>) =>
+    `${column.minor ? "hidden md:table-cell" : ""} ${column.number ? "text-right whitespace-nowrap tabular-nums" : "text-left"}`;
   return (
     <div className="card relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse">
         <thead>
           <tr className="border-b border-line">
             {columns.map((column) => (
-              <th key={column.name} scope="col" className={`px-3 py-2 text-xs font-medium whitespace-nowrap text-dim ${look(column)}`}>
+              <th key={column.name} scope="col" className={`px-2 py-2 text-xs font-medium whitespace-nowrap text-dim sm:px-3 ${look(column)}`}>
                 {column.name || <span className="sr-only">Actions</span>}
               </th>
             ))}
@@ -184,7 +185,7 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
           {rows.map((row) => (
             <tr key={id(row)} className="border-b border-line last:border-0 hover:bg-hover">
               {columns.map((column) => (
-                <td key={column.name} className={`px-3 py-1.5 align-middle ${look(column)}`}>
+                <td key={column.name} className={`px-2 py-1.5 align-middle sm:px-3 ${look(column)}`}>
                   {column.cell(row)}
                 </td>
               ))}
@@ -223,7 +224,7 @@ export function Page({
         children
       ) : (
         <div className="min-h-0 flex-1 overflow-auto" tabIndex={-1}>
-          <div className="mx-auto flex max-w-6xl flex-col gap-4 p-4">
+          <div className="flex max-w-7xl flex-col gap-4 p-4">
             {about && <p className="max-w-3xl text-dim">{about}</p>}
             {children}
           </div>
@@ -234,7 +235,22 @@ export function Page({
 }
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
-  return <Button look="quiet" icon="copy" label={label} onClick={() => copy(text)} />;
+  const [done, setDone] = useState<boolean | null>(null);
+  useEffect(() => {
+    if (done === null) return;
+    const timer = setTimeout(() => setDone(null), 2_000);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const told = done === null ? "" : done ? "Copied" : "Could not copy";
+  // What is only heard stays where it is in what scrolls.
+  return (
+    <span className="relative inline-flex">
+      <Button look="quiet" icon={done ? "check" : "copy"} label={told || label} onClick={() => void copy(text).then(setDone)} />
+      <span role="status" className="sr-only">
+        {told}
+      </span>
+    </span>
+  );
 }
 
 export function Meter({ part, label }: { part: number; label: string }) {

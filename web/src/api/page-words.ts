@@ -1,0 +1,68 @@
+// Messages of the server, as the page shows them. Some name a command of the command line: there, the page says where on the page
+// the same is done. Commands of other programs stay: what an agent or a test printed is quoted as it came.
+
+/** Commands, flags, headers, tokens and addresses of the API mean nothing to someone in a browser. */
+const FOR_TERMINALS = new RegExp(
+  [
+    /\bharvest [a-z]|\bHARVEST_[A-Z]|\bgit [a-z]|\bpsql\b|\bapt install\b|(?:^|\s)--[a-z]/,
+    /\b(?:GET|POST|PUT|PATCH|DELETE) \/|\/api\b|`[A-Z][\w-]+:|`[a-z_]+\.[a-z_.]+`/,
+    /\b(?:ETag|If-Match|Retry-After|Idempotency-Key|X-Harvest-CSRF)\b|\btokens?\b|\b(?:new|another) key\b/,
+  ]
+    .map((one) => one.source)
+    .join("|"),
+);
+
+export function isForTerminals(text: string): boolean {
+  return FOR_TERMINALS.test(text);
+}
+
+/** Sentences of the server with their counterparts here, most exact first. */
+const SENTENCES: [RegExp, string][] = [
+  [/`harvest gc[^`]*` removed/g, "a cleanup removed"],
+  [/; `harvest doctor --reach` tries all hosts; name a mirror under/g, "; an admin of the server can name a mirror under"],
+  [/: harvest credential add mcp --name \S+/g, ": add it on the Credentials page, with the provider “MCP server”"],
+  [/; `harvest queue resume` continues it/g, ""],
+  [/(?:: |; )harvest task diff \S+(?: shows it)?/g, ": see “Changes”"],
+  [/merge it in a clone: harvest task apply \S+/g, "download its patch to use it elsewhere"],
+  [/`harvest repo list` says why, and `harvest repo [^`]*` builds it again/g, "the Repositories page has its log and builds it again"],
+  [/`harvest repo add [^`]*` installs/g, "preparing the repository on the Repositories page installs"],
+  [/`harvest repo build[^`]*` (installs|makes)/g, "a build on the Repositories page $1"],
+];
+
+/** Where on the page the commands of a group are. */
+const PLACES: Record<string, string> = {
+  agent: "the Agents page",
+  credential: "the Credentials page",
+  github: "the Credentials page",
+  project: "the Projects page",
+  queue: "the Queue and workers page",
+  repo: "the Repositories page",
+  schedule: "the Schedules page",
+  status: "the Queue and workers page",
+  task: "the Tasks page",
+  template: "the Templates page",
+  token: "the Tokens page",
+  up: "the Queue and workers page",
+};
+const place = (group: string) => PLACES[group] ?? "an admin of the server";
+
+export function pageWords(text: string): string {
+  if (!text.includes("harvest ")) return text;
+  return SENTENCES.reduce((said, [from, to]) => said.replace(from, to), text)
+    .replace(/`harvest ([a-z]+)\b[^`\n]*`/g, (_, group: string) => place(group))
+    .replace(/: harvest ([a-z]+) [^;.\n]*/g, (_, group: string) => `: see ${place(group)}`);
+}
+
+/** Why something failed, as the beginning of a sentence. Names at the beginning stay as they are. */
+export function errorWords(text: string): string {
+  return pageWords(text).replace(/^(?:an?|every|it|no|not|nothing|only|someone|stopped|task|tests|that|the|there|this)\b/, capital);
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The same in a list, without what introduces the lines below it. */
+export function shortError(text: string): string {
+  return errorWords(text.split("\n", 1)[0] ?? "").replace(/; the last lines it printed:$/, "");
+}
