@@ -327,7 +327,10 @@ export async function ask(page, prompt, repository, { plan = false, agent, more 
   if (agent) await page.getByRole("dialog").getByLabel("Agent", { exact: true }).selectOption(agent);
   await more?.(page.getByRole("dialog"));
   await page.getByRole("button", { name: "Start", exact: true }).click();
-  await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/);
+  await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/).catch(async (error) => {
+    const shown = await page.locator("body").innerText();
+    throw new Error(`no task was made; the page shows: ${shown.slice(0, 2000)}`, { cause: error });
+  });
   return page.url();
 }
 
