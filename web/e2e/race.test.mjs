@@ -37,10 +37,10 @@ test("three agents race; the page compares them, says who won and why, and leads
   assert.equal(await race.locator("thead th").count(), 3);
   await race.getByText("stopped: it could no longer win").waitFor();
   const [mends, hangs, breaks] = [await column(page, "mends"), await column(page, "hangs"), await column(page, "breaks")];
-  assert.deepEqual([mends.State, mends.Verdict], ["Completed", "won: the only entrant that passed"]);
+  assert.deepEqual([mends.State, mends.Verdict], ["Completed", "Won: the only entrant that passed"]);
   assert.match(mends.Tests, /passed/);
   assert.match(mends.Change, /2 lines/);
-  assert.equal(hangs.Verdict, "stopped: it could no longer win");
+  assert.equal(hangs.Verdict, "Stopped: it could no longer win");
   assert.equal(breaks.State, "Failed");
   assert.equal(breaks.Tests, "not run");
   assert.match(breaks.Verdict, /exited with code 1; the last lines it printed:\s+I give up/);
