@@ -132,7 +132,8 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
         document.assert_is("Turn", &turn);
         let session = turn["session_id"].as_str().unwrap();
         client.stream(&format!("/api/sessions/{session}/events")).until("turn.finished");
-        document.assert_is("TaskDetail", &run(&["session", "fork", session, "--at", "1", "Again"]));
+        let last = client.get(&format!("/api/sessions/{session}")).ok()["last_seq"].to_string();
+        document.assert_is("TaskDetail", &run(&["session", "fork", session, "--at", &last, "Again"]));
         document.assert_is("Queue", &run(&["queue", "pause"]));
         let waiting = run(&["task", "add", "Wait", "--repo", &repo]);
         document.assert_is("TaskDetail", &run(&["task", "cancel", waiting["id"].as_str().unwrap()]));

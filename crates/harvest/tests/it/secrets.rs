@@ -526,7 +526,7 @@ fn names_that_hold_a_key_are_refused_and_kept_nowhere() {
         for (what, answer) in [
             ("the name of a token", admin.post("/api/tokens", &json!({ "name": key, "role": "member" }))),
             ("its user", admin.post("/api/tokens", &json!({ "name": "ci", "user": key, "role": "member" }))),
-            ("a member", admin.send(ureq::http::Method::PUT, &member, Some(&json!({ "role": "member" })))),
+            ("a member", admin.send(Method::PUT, &member, Some(&json!({ "role": "member" })))),
             ("a project", admin.post("/api/projects", &json!({ "name": key.to_lowercase() }))),
             ("a comment", admin.post(&comments, &json!({ "about": line, "text": "Why?" }))),
             (
