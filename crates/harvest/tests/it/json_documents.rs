@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::reattach::wait_until;
 use crate::remote::remote;
-use crate::support::{Harvest, World};
+use crate::support::{FIX, Harvest, World};
 
 /// Everything in `schema` that a value may or must have.
 #[derive(Default)]
@@ -106,7 +106,7 @@ fn json_of(harvest: Harvest) -> Value {
 fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
     let document = Document::read();
     let world = World::new();
-    let server = world.serve_with(&json!([{ "say": "First this, then that." }]), &["--agents", "1"]);
+    let server = world.serve_with(&json!([{ "say": "First this, then that.", "shell": FIX }, { "say": "Done." }]), &["--agents", "1"]);
     let token = world.token(&["--role", "admin", "--user", "ada"]);
     let client = server.with(&token);
     let repo = world.repo().display().to_string();
