@@ -30,7 +30,7 @@ use harvest_core::{
     TaskId, Timestamp, Turn, Waiting,
 };
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use crate::Error;
@@ -86,7 +86,7 @@ impl Sqlite {
     fn open_file(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
         connection.busy_handler(Some(wait))?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        use_log(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -211,6 +211,20 @@ fn remember_statements(connection: &Connection) -> Result<(), Error> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
+}
+
+/// Switches a new file to a write-ahead log.
+///
+/// When several do so at once, each with a read lock, SQLite refuses all but one without calling the busy handler: waiting
+/// would be a deadlock. Refused, a connection holds no lock, so it can try again.
+fn use_log(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let mut looks = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait(looks) => looks += 1,
+            done => return done,
+        }
+    }
 }
 
 fn wait(looks: i32) -> bool {
