@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use crate::descendants::KillAll;
 use crate::{Error, durable};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -218,15 +219,21 @@ impl Git {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|source| Error::GitMissing { program: "git".into(), source })?;
-        let feed = child.stdin.take();
-        let finished = tokio::time::timeout(self.limit, async {
+        let (feed, id) = (child.stdin.take(), child.id());
+        let mut finished = std::pin::pin!(tokio::time::timeout(self.limit, async {
             if let Some(mut feed) = feed {
                 // A git that does not want all of it closes early; its exit code tells.
                 let _ = feed.write_all(stdin).await;
             }
             child.wait_with_output().await
-        });
-        match finished.await {
+        }));
+        // Dropped before the child is, whoever gives up waiting.
+        let unfinished = KillAll::new(id);
+        let output = finished.as_mut().await;
+        if output.is_ok() {
+            unfinished.ended();
+        }
+        match output {
             Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source }),
             Err(_) => Err(Error::TimedOut { command: command.to_owned(), seconds: self.limit.as_secs() }),
         }

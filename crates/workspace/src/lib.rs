@@ -12,6 +12,7 @@
 //!
 //! Git on the host runs only on repositories that no agent can write to, with a fixed configuration and no hooks.
 
+mod descendants;
 pub mod durable;
 mod error;
 mod forecast;
