@@ -409,7 +409,7 @@ class Filling(TypedDict):
 
 
 # A reason to read the evidence with caution.
-Flag = Literal["test_command_changed", "test_helpers_changed", "tests_changed", "tests_deleted", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
+Flag = Literal["test_command_changed", "test_helpers_changed", "tests_changed", "tests_deleted", "tests_vanished", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
 
 
 class Hook(TypedDict):
@@ -1178,12 +1178,15 @@ class TestChanges(TypedDict):
     """How tests differ between the base and the result, by name."""
     added: NotRequired[list[str]]
     """Tests that pass at the result and did not exist at the base."""
+    added_failing: NotRequired[list[str]]
+    """Tests that fail at the result and did not run at the base."""
     broken: NotRequired[list[str]]
-    """Tests that fail at the result and did not fail at the base."""
+    """Tests that fail at the result and passed or were skipped at the base. If the base names only failed tests, tests
+    that did not fail there."""
     fixed: NotRequired[list[str]]
     """Tests that failed at the base and pass at the result."""
     incomplete: NotRequired[str | None]
-    """Why the comparison is incomplete, if names were cut off at the base or at the result."""
+    """Why the comparison is incomplete, if names are missing at the base or at the result."""
     left_off: NotRequired[int]
     """The number of names that were left out."""
     still_failing: NotRequired[list[str]]

@@ -34,7 +34,10 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
             store.set_cap(&harvest_engine::cap_name(name), *size).await?;
         }
     }
-    let _ = if global.json { output::json(&store.queue().await?) } else { output::line(&words(style, &command)) };
+    let _ = match global.json {
+        true => output::json(&harvest_server::Queue::read(store.as_ref()).await?),
+        false => output::line(&words(style, &command)),
+    };
     Ok(Exit::Done)
 }
 

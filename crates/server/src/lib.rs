@@ -29,6 +29,7 @@ mod webhooks;
 
 pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
+pub use api::queue::Queue;
 pub use api::repositories::{NewRepository, Repository};
 pub use api::schedules::NewSchedule;
 pub use api::sessions::SessionDetail;

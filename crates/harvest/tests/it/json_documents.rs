@@ -106,14 +106,17 @@ fn json_of(harvest: Harvest) -> Value {
 fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
     let document = Document::read();
     let world = World::new();
-    let server = world.serve_with(&json!([{ "say": "First this, then that.", "shell": FIX }, { "say": "Done." }]), &["--agents", "1"]);
+    let script = world.conversations(&[
+        ("Make a plan", json!([{ "say": "First this, then that." }])),
+        ("", json!([{ "say": "I mend it.", "shell": FIX }, { "say": "Done." }])),
+    ]);
+    let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
     let token = world.token(&["--role", "admin", "--user", "ada"]);
     let client = server.with(&token);
     let repo = world.repo().display().to_string();
     let here = |args: &[&str]| json_of(world.harvest(args));
     let there = |args: &[&str]| json_of(remote(&world, &server.url, args).env("HARVEST_TOKEN", &token));
-    let commands: [&dyn Fn(&[&str]) -> Value; 2] = [&here, &there];
-    for run in commands {
+    for run in [&here as &dyn Fn(&[&str]) -> Value, &there] {
         let added = run(&["task", "add", "Plan it", "--repo", &repo, "--plan"]);
         document.assert_is("TaskDetail", &added);
         let id = added["id"].as_str().unwrap();

@@ -13,7 +13,7 @@ mod interrupts;
 mod me;
 mod page;
 mod projects;
-mod queue;
+pub mod queue;
 pub mod races;
 mod range;
 pub mod record;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use harvest_core::Cost;
-use harvest_store::{Owner, OwnerKind, QueueSettings};
+use harvest_store::{Owner, OwnerKind, QueueSettings, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -36,6 +36,37 @@ pub struct Queue {
     /// The cost of all tasks, including deleted ones.
     cost_usd: Cost,
     caps: Vec<Cap>,
+}
+
+impl Queue {
+    pub async fn read(store: &dyn Store) -> Result<Self, harvest_store::Error> {
+        let (state, owners) = (store.queue().await?, store.owners().await?);
+        let process = |owner: &Owner| Process {
+            id: owner.id.to_string(),
+            kind: if owner.kind == OwnerKind::Server { "worker" } else { "run" },
+            pid: owner.pid,
+            holding: owner.holding.clone(),
+        };
+        let turns = state.turns;
+        Ok(Self {
+            paused: state.settings.paused,
+            agents: state.settings.agents,
+            workers: owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count(),
+            processes: owners.iter().map(process).collect(),
+            holding: owners.into_iter().filter_map(|owner| owner.holding).collect(),
+            turns: Turns {
+                ready: turns.ready,
+                blocked: turns.blocked,
+                waiting: turns.waiting,
+                parked: turns.parked,
+                claimed: turns.claimed,
+            },
+            tasks: state.tasks,
+            failures: state.failures,
+            cost_usd: state.cost_usd,
+            caps: state.caps.into_iter().map(|cap| Cap { name: cap.name, size: cap.size, used: cap.used }).collect(),
+        })
+    }
 }
 
 /// A process that runs tasks.
@@ -88,35 +119,7 @@ pub struct QueueChange {
     responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
-    let state = app.store.queue().await?;
-    let owners = app.store.owners().await?;
-    let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
-    let holding = owners.iter().filter_map(|owner| owner.holding.clone()).collect();
-    let process = |owner: Owner| Process {
-        id: owner.id.to_string(),
-        kind: if owner.kind == OwnerKind::Server { "worker" } else { "run" },
-        pid: owner.pid,
-        holding: owner.holding,
-    };
-    let turns = state.turns;
-    Ok(Json(Queue {
-        paused: state.settings.paused,
-        agents: state.settings.agents,
-        workers,
-        processes: owners.into_iter().map(process).collect(),
-        holding,
-        turns: Turns {
-            ready: turns.ready,
-            blocked: turns.blocked,
-            waiting: turns.waiting,
-            parked: turns.parked,
-            claimed: turns.claimed,
-        },
-        tasks: state.tasks,
-        failures: state.failures,
-        cost_usd: state.cost_usd,
-        caps: state.caps.into_iter().map(|cap| Cap { name: cap.name, size: cap.size, used: cap.used }).collect(),
-    }))
+    Ok(Json(Queue::read(app.store.as_ref()).await?))
 }
 
 /// Pause or resume the queue, or change how many agents each worker runs
