@@ -34,6 +34,8 @@ const TASKS: usize = 10_000;
 const LEAST: f64 = 5_000.0;
 const CONNECTIONS: usize = 32;
 const READY: Duration = Duration::from_millis(200);
+/// From the answer of `harvest token revoke` to the end of a stream.
+const REVOKED: Duration = Duration::from_secs(1);
 const FOLLOWERS: usize = 1_000;
 /// Of these; they ask and never read.
 const SLOW: usize = 10;
@@ -63,6 +65,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let session = format!("/api/sessions/{}", on_disk.lease.session);
     let session = on_disk.server.load(&on_disk.token, &session, seconds).await?;
     let page = on_disk.server.load(&on_disk.token, "/api/tasks?limit=50", seconds).await?;
+    let revoked = on_disk.revocations(&binary, &data, size.pick(10, 3)).await?;
     let events = size.pick(200, 50);
     let live = on_disk.follow(events).await?;
     let sync = syncs(&data, size.pick(50, 10)).await?;
@@ -106,6 +109,13 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
             bound: Bound::Open,
         },
         Row {
+            name: "API, end of a stream after its token is revoked, the longest",
+            ours: Amount::Time(revoked.into_iter().max().unwrap_or_default()),
+            theirs: None,
+            against: "",
+            bound: Bound::Within(REVOKED),
+        },
+        Row {
             name: "API, event to 1,000 followers, p99",
             ours: Amount::Time(in_memory.p99),
             theirs: Some(Amount::Time(in_memory.p50)),
@@ -145,6 +155,15 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         ),
     ];
     Ok(Findings { rows, notes })
+}
+
+/// Its id, and the token itself.
+async fn new_token(binary: &Path, data: &Path) -> anyhow::Result<(String, String)> {
+    let mut making = program(binary);
+    making.arg("--data-dir").arg(data).args(["token", "create", "--role", "viewer", "--json"]);
+    let made: Value = serde_json::from_str(&output(&mut making).await?)?;
+    let text = |name: &str| made[name].as_str().map(str::to_owned).with_context(|| format!("a token without {name}"));
+    Ok((text("id")?, text("token")?))
 }
 
 /// A server and what there is to look at.
@@ -189,11 +208,30 @@ impl Site {
         let server = Server::start(binary, data).await?;
         let store = Sqlite::open(&data.join("harvest.db"))?;
         let lease = place::claimed_session(&store).await?;
-        let mut making = program(binary);
-        making.arg("--data-dir").arg(data).args(["token", "create", "--role", "viewer", "--json"]);
-        let token: Value = serde_json::from_str(&output(&mut making).await?)?;
-        let token = token["token"].as_str().context("no token")?.to_owned();
+        let (_, token) = new_token(binary, data).await?;
         Ok(Self { server, store, lease, token })
+    }
+
+    /// How long streams go on after another process has revoked their tokens.
+    async fn revocations(&self, binary: &Path, data: &Path, rounds: usize) -> anyhow::Result<Vec<Duration>> {
+        let path = format!("/api/sessions/{}/events", self.lease.session);
+        let mut took = Vec::new();
+        for _ in 0..rounds {
+            let (id, token) = new_token(binary, data).await?;
+            let mut stream = TcpStream::connect(&self.server.address).await?;
+            // The connection ends with the stream.
+            let more = "accept: text/event-stream\r\nconnection: close\r\n";
+            stream.write_all(head(&self.server.address, &token, &path, more).as_bytes()).await?;
+            let mut buffer = [0; BUFFER];
+            ensure!(stream.read(&mut buffer).await? > 0, "the stream was empty");
+            let mut revoking = program(binary);
+            output(revoking.arg("--data-dir").arg(data).args(["token", "revoke", &id])).await?;
+            let begun = Instant::now();
+            let end = async { while stream.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {} };
+            tokio::time::timeout(PATIENCE, end).await.context("the stream of a revoked token goes on")?;
+            took.push(begun.elapsed());
+        }
+        Ok(took)
     }
 
     /// From an event that is about to be written to everyone who has read it.

@@ -8,7 +8,7 @@ use ureq::http::Method;
 use crate::cluster::{self, Cluster};
 use crate::fake_github::{CLIENT_ID, CLIENT_SECRET, FakeGithub, form};
 use crate::serve_access::with_projects;
-use crate::serve_limits::{database, eventually, streams};
+use crate::serve_limits::{WOKEN, database, eventually, streams};
 use crate::served::{Answer, Client, Server};
 use crate::support::{PATIENCE, World};
 
@@ -181,7 +181,7 @@ fn a_member_makes_tokens_of_their_own_that_never_may_more_than_they_may() {
     let begun = Instant::now();
     assert_eq!(admin.delete(&format!("/api/projects/shop/members/{ada}")).status, 204);
     while stream.next().is_some() {}
-    assert!(begun.elapsed() < std::time::Duration::from_secs(1), "the stream went on for {:?}", begun.elapsed());
+    assert!(begun.elapsed() < WOKEN, "the stream went on for {:?}", begun.elapsed());
     program.get(&format!("/api/sessions/{session}")).problem(404, "HV-0154");
     // Whoever may less than before can still revoke what is theirs.
     set("shop", "viewer");
@@ -191,7 +191,7 @@ fn a_member_makes_tokens_of_their_own_that_never_may_more_than_they_may() {
 }
 
 #[test]
-fn streams_end_within_a_second_of_a_demotion_on_every_server() {
+fn streams_end_at_a_demotion_on_every_server() {
     let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let github = FakeGithub::start();
     github.member(FRUIT, "active");
@@ -211,6 +211,12 @@ fn streams_end_within_a_second_of_a_demotion_on_every_server() {
     set("member");
     let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
     let token = made["token"].as_str().unwrap();
+    // The other server is told of the new member, a moment after the one that was asked.
+    let begun = Instant::now();
+    while second.with(token).get(&format!("/api/sessions/{session}")).status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "the other server does not know the member");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     let ends = [&first, &second].map(|server| streams(server, token, session));
     let begun = Instant::now();
     set("viewer");
