@@ -107,7 +107,7 @@ fn has(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let (before, after) = (text[..at].chars().next_back(), text[at + phrase.len()..].chars().next());
         let inner = |end: Option<char>| end.is_some_and(char::is_alphanumeric);
-        !(inner(phrase.chars().next()) && is_letter(before)) && !(inner(phrase.chars().next_back()) && is_letter(after))
+        !(inner(phrase.chars().next()) && is_letter(before) || inner(phrase.chars().next_back()) && is_letter(after))
     })
 }
 

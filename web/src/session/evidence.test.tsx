@@ -46,7 +46,7 @@ const CASES: Record<string, { list: string; badge: string; hint: boolean; tests:
     check: [NO_FLAGS],
   },
   red_base_unchanged: {
-    list: "1 failed, as at the base",
+    list: "1 failed, same as the base",
     badge: "Unchanged: the tests that fail also fail at the base",
     hint: false,
     tests: ["Still failing (1)", "divides"],

@@ -102,13 +102,11 @@ fn refusals_in_the_documents_are_what_the_program_prints() {
             &[&["run", "Mend it", "--model-script", "script.yaml"]],
         ),
     ];
+    // Some blocks show the message without the code before it.
+    let coded = Regex::new(r"(?m)^error\[HV-\d+\]: (the model script .*)$").unwrap();
     for (page, first, commands) in cases {
         let printed: String = commands.iter().map(|command| world.harvest(command).finish().stderr).collect();
-        // Some blocks show the message without the code before it.
-        let bare = Regex::new(r"(?m)^error\[HV-\d+\]: (the model script .*)$")
-            .unwrap()
-            .replace_all(&printed, "$1")
-            .into_owned();
+        let bare = coded.replace_all(&printed, "$1").into_owned();
         assert_printed(&mut story, &block(page, first), &bare);
     }
 }
@@ -119,8 +117,9 @@ fn notes_after_a_crash_in_the_operator_guide_are_those_of_the_program() {
     let source = source.replace("{}", "\u{1}").replace("note[\u{1}]", "note[HV-0501]");
     let block = block("docs/operator-guide.md", "note[HV-0501]");
     assert_eq!(block.lines.len(), 3, "{}", block.place);
+    let task = Regex::new(r"task [0-9a-z]{8} ").unwrap();
     for line in &block.lines {
-        let masked = Regex::new(r"task [0-9a-z]{8} ").unwrap().replace(line, "task \u{1} ");
+        let masked = task.replace(line, "task \u{1} ");
         // The third is put together from two parts.
         let parts: Vec<String> = match masked.split_once("note: 3 agents") {
             Some((_, rest)) => {
