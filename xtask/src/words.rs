@@ -227,7 +227,7 @@ mod tests {
         );
         let found: Vec<(usize, String)> = literals(source);
         let texts: Vec<(usize, &str)> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
-        assert_eq!(texts, [(3, "\"it      goes on\""), (3, "r#\"a \"b\"\"#"), (5, "\"\\\"end\\\"\"")]);
+        assert_eq!(texts, [(3, "\"it      goes on\""), (4, "r#\"a \"b\"\"#"), (5, "\"\\\"end\\\"\"")]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ mod tests {
     async fn whoever_a_child_has_started_ends_with_it() {
         let mut command = tokio::process::Command::new("/bin/sh");
         // The innermost holds the pipe open, and outlives those above it.
-        command.args(["-c", "/bin/sh -c 'echo begun; sleep 600 & wait' & wait"]).env_clear().stdout(Stdio::piped());
+        command.args(["-c", "/bin/sh -c 'sleep 600 & echo begun; wait' & wait"]).env_clear().stdout(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
         let mut begun = [0; 6];

@@ -193,6 +193,11 @@ impl Turn {
                     () = self.stop.requested() => Ok(None),
                     () = give_up.requested() => Ok(None),
                 };
+                // What ends now may have lost its gateway, and says nothing about the result.
+                let result = match result {
+                    Err(Halt::Turn(_)) if self.stop.is_requested() || give_up.is_requested() => Ok(None),
+                    result => result,
+                };
                 // A sandbox that goes away has nothing to say about the tests in it.
                 let is_lost = match &result {
                     Ok(ran) => ran.as_ref().is_some_and(|ran| ran.is_lost),

@@ -130,11 +130,13 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
             assert_eq!(decided["id"], id, "{command}: {decided:#}");
             status(wanted);
         }
-        document.assert_is("SessionDetail", &run(&["session", "show", id]));
+        let shown = run(&["session", "show", id]);
+        document.assert_is("SessionDetail", &shown);
         let turn = run(&["session", "prompt", id, "And now?"]);
         document.assert_is("Turn", &turn);
         let session = turn["session_id"].as_str().unwrap();
-        client.stream(&format!("/api/sessions/{session}/events")).until("turn.finished");
+        let asked_after = &shown["last_seq"];
+        client.stream(&format!("/api/sessions/{session}/events?after={asked_after}")).until("turn.finished");
         let last = client.get(&format!("/api/sessions/{session}")).ok()["last_seq"].to_string();
         document.assert_is("TaskDetail", &run(&["session", "fork", session, "--at", &last, "Again"]));
         document.assert_is("Queue", &run(&["queue", "pause"]));
