@@ -60,9 +60,33 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
   await page.getByRole("region", { name: "Workers" }).first().getByText("accepting work").first().waitFor();
   await page.getByRole("button", { name: "Add cap" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill(world.repo);
-  await page.getByRole("dialog").getByLabel("Maximum concurrent tasks").fill("2");
+  await page.getByRole("dialog").getByLabel("Maximum concurrent tasks").fill("20");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText(`repository:${world.repo}`).waitFor();
+  // Tasks count against the vendor of their model.
+  await page.getByRole("button", { name: "Add cap" }).click();
+  await page.getByRole("dialog").getByLabel("Applies to").selectOption("credential");
+  await page.getByRole("dialog").getByLabel("Vendor").selectOption("anthropic");
+  await page.getByRole("dialog").getByLabel("Maximum concurrent tasks").fill("30");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("credential:anthropic", { exact: true }).waitFor();
+
+  // The order is that in which workers take the tasks; what cannot start yet has no number.
+  await send(page, "PATCH", "/api/queue", { paused: true });
+  for (const [prompt, priority] of [
+    ["Later, without hurry", "low"],
+    ["In due course", "normal"],
+    ["Before all others", "urgent"],
+  ])
+    await send(page, "POST", "/api/tasks", { prompt, repository: world.repo, priority });
+  const queued = page.getByRole("region", { name: "Waiting tasks", exact: true }).first();
+  await queued.getByText("Later, without hurry").waitFor();
+  await queued.getByRole("row", { name: /^3 .*Later, without hurry/ }).waitFor();
+  const shown = (await queued.getByRole("row").allInnerTexts()).slice(1).map((row) => row.split(/\s+/)[0]);
+  assert.deepEqual(shown, ["1", "2", "3", "–"]);
+  assert.match(await queued.getByRole("row").nth(1).innerText(), /Before all others/);
+  for (const { id } of (await read(page, "/api/tasks?status=pending")).items) await send(page, "POST", `/api/tasks/${id}/cancel`, {});
+  await send(page, "PATCH", "/api/queue", { paused: false });
   await send(page, "POST", `/api/tasks/${first}/terminate`, {});
   assert.deepEqual(faults, []);
 });
@@ -150,7 +174,7 @@ test("credentials have a scope, also those of GitHub and of MCP servers", limit,
     await page.getByRole("button", { name: "Add credential" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Provider", { exact: true }).selectOption(kind);
-    await dialog.getByLabel("Secret").fill("abcdefgh-1234");
+    if (kind !== "ollama") await dialog.getByLabel("Secret").fill("abcdefgh-1234");
     await fill(dialog);
     await dialog.getByRole("button", { name: "Add", exact: true }).click();
     await dialog.waitFor({ state: "detached" });
@@ -160,6 +184,16 @@ test("credentials have a scope, also those of GitHub and of MCP servers", limit,
     await dialog.getByLabel("Used by").selectOption("project:shop");
   });
   await add("github", async () => {});
+  // A server of Ollama needs no secret.
+  await add("ollama", async (dialog) => {
+    await dialog.getByLabel("Name").fill("farm");
+    await dialog.getByLabel("URL of the Ollama server").fill("http://127.0.0.1:11434");
+  });
+  await page.getByRole("row").filter({ hasText: "Ollama" }).getByRole("button", { name: "Remove farm" }).click();
+  const removal = page.getByRole("dialog", { name: "Remove farm?" });
+  await removal.getByText("Harvest can no longer use it. Revoke it at the provider as well.").waitFor();
+  await removal.getByRole("button", { name: "Remove", exact: true }).click();
+  await page.getByRole("row").filter({ hasText: "Ollama" }).waitFor({ state: "detached" });
   await page.goto(`${world.server.url}/credentials`);
   await page.getByRole("row").filter({ hasText: "tracker" }).getByText("Project shop").waitFor();
   const { items } = await read(page, "/api/credentials");

@@ -64,7 +64,8 @@ test("steps of Harvest are one quiet line until someone opens them", limit, asyn
   const { page, faults } = await world.joins();
   await ask(page, "Make the failing test pass quietly", world.repo);
   await status(page, "completed").waitFor();
-  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent exited with code 0" }).getByText("Checkpoint 1").waitFor();
+  // Whether there is a checkpoint beside it depends on how long the agent takes.
+  await page.locator("[data-kind=plumbing]").filter({ hasText: "Agent exited with code 0" }).waitFor();
   const steps = page.locator("[data-kind=plumbing]").filter({ hasText: "Verify sandbox ready" });
   assert.equal(await page.getByText(/Verify sandbox ready: local/).count(), 0, "details are folded");
   await steps.getByRole("button", { name: /steps: / }).click();

@@ -71,7 +71,7 @@ export async function fill(world, page) {
   const until = async (id, wanted) => {
     while ((await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), id)).status !== wanted) await page.waitForTimeout(200);
   };
-  const race = await task("Make the second test pass, whoever is cheaper", { race: { agents: ["builtin:small", "builtin:large", "hasty"] } });
+  const race = await task("Make the second test pass, as cheaply as possible", { race: { agents: ["builtin:small", "builtin:large", "hasty"] } });
   const paused = await task("Move the importer slowly to the new schema");
   await until(paused.id, "running");
   await post(`/api/tasks/${paused.id}/interrupt`, { reason: "The schema changes today; wait for the migration." });

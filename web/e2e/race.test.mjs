@@ -72,7 +72,7 @@ test("so many of one agent; a race of one is refused where it is asked for", lim
   await dialog.getByLabel("Race", { exact: true }).selectOption("agents");
   await dialog.getByRole("checkbox", { name: "Mends" }).check();
   await dialog.getByRole("button", { name: "Start", exact: true }).click();
-  await dialog.getByRole("alert").getByText("from 2 to 16 can race").waitFor();
+  await dialog.getByRole("alert").getByText("a race needs 2 to 16 entrants").waitFor();
   assert.equal((await page.evaluate(async () => (await fetch("/api/tasks?q=Alone")).json())).items.length, 0, "nothing was queued");
   await page.goto(`${world.server.url}/tasks`);
   await page

@@ -11,8 +11,13 @@ const LOOKS = [
   ["dark", { width: 1440, height: 900 }, "dark"],
   ["phone", { width: 390, height: 844 }, "light"],
 ];
-/** Those of the README have names of their own. */
-const README = { "session-activity-dark": "session-dark", "session-changes-light": "changes-light", "session-race-light": "race-light" };
+/** Pictures of sessions have shorter names in the documents. */
+const DOCUMENTS = {
+  "session-activity-dark": "session-dark",
+  "session-activity-phone": "session-phone",
+  "session-changes-light": "changes-light",
+  "session-race-light": "race-light",
+};
 const world = new World();
 const bare = new World();
 /** An installation that nobody has asked for anything. */
@@ -54,7 +59,7 @@ try {
     await stranger.screenshot({ path: join(folder, `signed-out-${look}.png`) });
   }
   if (faults.length > 0) throw new Error(faults.join("\n"));
-  for (const [from, to] of Object.entries(README)) copyFileSync(join(folder, `${from}.png`), join(folder, `${to}.png`));
+  for (const [from, to] of Object.entries(DOCUMENTS)) copyFileSync(join(folder, `${from}.png`), join(folder, `${to}.png`));
   console.log(`${(pages.length + 3) * LOOKS.length} pictures in ${folder}`);
 } finally {
   await world.close();

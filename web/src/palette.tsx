@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useId, useState, type KeyboardEvent } from "react";
 import { api, ok } from "./api/client";
+import { useMay } from "./api/may";
 import { shortRepository } from "./api/words";
 import { NAV } from "./nav";
 import { offered } from "./session/keys";
@@ -23,6 +24,7 @@ interface Choice {
 export default function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const list = useId();
+  const mayCreate = useMay("member");
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const wanted = typed.trim();
@@ -41,7 +43,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const [here] = useState(offered);
   const commands: Choice[] = [
     ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
-    { id: "new", text: "New task", hint: "C", icon: "plus", act: then(() => void navigate({ to: "/tasks", search: { new: true } })) },
+    ...(mayCreate
+      ? [{ id: "new", text: "New task", hint: "C", icon: "plus" as const, act: then(() => void navigate({ to: "/tasks", search: { new: true } })) }]
+      : []),
     { id: "board", text: "Task board", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
     { id: "theme", text: "Switch theme", hint: "", icon: "moon", act: then(toggleTheme) },
     ...NAV.flatMap((group) => group.items).map((item): Choice => ({

@@ -4,6 +4,7 @@ import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-route
 import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { api } from "./api/client";
 import { listen } from "./api/live";
+import { useMay } from "./api/may";
 import { queries } from "./api/queries";
 import { useKeys } from "./keyboard";
 import { NAV, type NavItem } from "./nav";
@@ -42,6 +43,7 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
   const path = useRouterState({ select: (state) => state.location.pathname });
   const [open, setOpen] = useState<"palette" | "keys" | "menu" | null>(null);
   const close = useCallback(() => setOpen(null), []);
+  const mayCreate = useMay("member");
 
   useEffect(() => listen(client), [client]);
   // Whatever was opened on one page is closed on the next.
@@ -53,7 +55,9 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
   useKeys({
     palette: () => setOpen((now) => (now === "palette" ? null : "palette")),
     help: () => setOpen("keys"),
-    create: () => void navigate({ to: "/tasks", search: { new: true } }),
+    create: () => {
+      if (mayCreate) void navigate({ to: "/tasks", search: { new: true } });
+    },
     go: (to) => void navigate({ to }),
   });
 
@@ -69,15 +73,17 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
         <Sheaf />
         <span className="mr-auto text-sm font-semibold">Harvest</span>
         <Button look="quiet" icon="search" label="Search and commands (Ctrl K)" onClick={() => setOpen("palette")} />
-        <Button
-          look="quiet"
-          icon="plus"
-          label="New task (C)"
-          onClick={() => {
-            close();
-            void navigate({ to: "/tasks", search: { new: true } });
-          }}
-        />
+        {mayCreate && (
+          <Button
+            look="quiet"
+            icon="plus"
+            label="New task (C)"
+            onClick={() => {
+              close();
+              void navigate({ to: "/tasks", search: { new: true } });
+            }}
+          />
+        )}
       </div>
       <nav aria-label="Pages" className="flex-1 overflow-y-auto px-2 pb-4">
         {NAV.map((group) => (
@@ -117,7 +123,7 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
         <Sheaf size={18} />
         <span className="mr-auto text-sm font-semibold">Harvest</span>
         <Button look="quiet" icon="search" label="Search and commands" onClick={() => setOpen("palette")} />
-        <Button look="quiet" icon="plus" label="New task" onClick={() => void navigate({ to: "/tasks", search: { new: true } })} />
+        {mayCreate && <Button look="quiet" icon="plus" label="New task" onClick={() => void navigate({ to: "/tasks", search: { new: true } })} />}
       </div>
       <aside aria-label="Navigation" className="hidden w-56 shrink-0 flex-col border-r border-line bg-side lg:flex">
         {side}

@@ -221,7 +221,7 @@ CallId = str
 class Cap(TypedDict):
     """A limit on the turns with this name that run at the same time."""
     name: str
-    """`repository:…`, `user:…` or `credential:…`."""
+    """`repository:` with a path or URL, `user:` with a name, or `credential:` with a vendor."""
     size: int
     used: int
     """The number of turns that are running."""
@@ -230,7 +230,9 @@ class Cap(TypedDict):
 class CapChange(TypedDict):
     """A limit for the queue."""
     name: str
-    """`repository:…`, `user:…` or `credential:…`."""
+    """`repository:` with a name, path or URL, `user:` with a name, or `credential:` with a vendor (`anthropic`,
+    `openai`, `gemini`, `ollama`) or the ID of one of its credentials. A cap of a vendor counts the tasks of all its
+    credentials."""
     size: NotRequired[int | None]
     """The maximum number of turns at a time; `null`: no limit."""
 
@@ -846,12 +848,16 @@ class Queue(TypedDict):
     """Failed tasks by reason."""
     holding: list[str]
     """Why some workers are not taking tasks at the moment."""
+    next: list["TaskId"]
+    """The tasks that workers take next, in this order; at most 50."""
     paused: bool
     """Whether the queue is paused: workers then take no tasks."""
     processes: list["Process"]
     """The workers one by one, and commands that run a task in the foreground."""
     tasks: dict[str, int]
     """Tasks by status."""
+    today: list["SpentToday"]
+    """What accounts have spent since midnight UTC."""
     turns: "Turns"
     workers: int
     """The number of processes that run tasks from the queue."""
@@ -1066,6 +1072,17 @@ class Snapshot(TypedDict):
 Source = Literal["cli", "api", "web", "slack", "github_issue", "github_pr", "mcp", "schedule", "agent"]
 
 
+class SpentToday(TypedDict):
+    """What an account has spent since midnight UTC."""
+    account: str
+    """`user:…`, `team:…` or `token:…`."""
+    calls: int
+    """The number of model calls."""
+    cost_usd: "Cost"
+    reserved_usd: "Cost"
+    """Set aside for calls that are under way."""
+
+
 # The stages of a turn that record an outcome, in order.
 StageName = Literal["execute", "verify", "deliver"]
 
@@ -1161,6 +1178,18 @@ TaskId = str
 TaskKind = Literal["prompt", "issue", "pr_review", "code_fix"]
 
 
+class TaskPullRequest(TypedDict):
+    """A pull request with a task's work."""
+    number: NotRequired[int | None]
+    """Absent if the URL does not end with it."""
+    state: "TaskPullRequestState"
+    url: str
+
+
+# The state of a pull request, as far as Harvest was told.
+TaskPullRequestState = Literal["open", "merged", "closed"]
+
+
 TaskStatus = Literal["pending", "provisioning", "running", "awaiting_approval", "interrupted", "completed", "failed", "cancelled"]
 
 
@@ -1184,11 +1213,14 @@ class TestChanges(TypedDict):
     """Tests that fail at the result and passed or were skipped at the base. If the base names only failed tests, tests
     that did not fail there."""
     fixed: NotRequired[list[str]]
-    """Tests that failed at the base and pass at the result."""
+    """Tests that failed at the base and are named among those that pass at the result."""
     incomplete: NotRequired[str | None]
     """Why the comparison is incomplete, if names are missing at the base or at the result."""
     left_off: NotRequired[int]
     """The number of names that were left out."""
+    no_longer_failing: NotRequired[list[str]]
+    """Tests that failed at the base and are not named at the result, whose runner names only failed tests: they may
+    pass, or may have been renamed or deleted."""
     still_failing: NotRequired[list[str]]
     """Tests that fail at both."""
     vanished: NotRequired[list[str]]
@@ -1329,4 +1361,5 @@ class TaskDetail(Task):
     """A task with its sessions, their turns and attempts."""
     overlaps: list["Overlap"]
     """Merge conflicts with other tasks that are neither merged nor abandoned."""
+    pull_request: NotRequired["TaskPullRequest | None"]
     sessions: list["Session"]

@@ -30,13 +30,13 @@ pub enum Error {
     BadId(String),
     #[error("the agent `{0}` is defined twice")]
     Duplicate(String),
-    #[error("the agent `{0}` comes with Harvest; to have this one in its place, say `replace = true`")]
+    #[error("the agent `{0}` is built into Harvest; to replace it, set `replace = true`")]
     Bundled(String),
-    #[error("the agent `{0}` says `replace = true`, and there is none of that name to replace")]
+    #[error("the agent `{0}` has `replace = true`, but there is no agent of that name to replace")]
     NothingToReplace(String),
     #[error("the agent `{0}` names no provider")]
     NoProvider(String),
-    #[error("the agent `{0}` speaks a protocol: it takes `prompt = \"stdin\"` and no `terminal`")]
+    #[error("the agent `{0}` uses a protocol: it needs `prompt = \"stdin\"` and no `terminal`")]
     Protocol(String),
     #[error("the agent `{agent}` keeps its state in `{path}`, which is not a plain path below the home")]
     BadState { agent: String, path: String },

@@ -66,7 +66,7 @@ pub(crate) fn walk(top: Folder, visit: &mut impl Visit) -> io::Result<()> {
         match found {
             Ok(Some((folder, level))) => {
                 if levels.len() > DEEPEST {
-                    return Err(io::Error::other(format!("more than {DEEPEST} folders lie inside each other")));
+                    return Err(io::Error::other(format!("folders are nested more than {DEEPEST} deep")));
                 }
                 visit.enter(&name)?;
                 at.down(folder)?;
@@ -163,7 +163,7 @@ impl Cursor {
             Some(Above::Known(id)) => {
                 let outer = self.folder.around()?;
                 if outer.status()?.id != id {
-                    return Err(io::Error::other("a folder was moved while it was gone through"));
+                    return Err(io::Error::other("a folder was moved while it was being read"));
                 }
                 outer
             }

@@ -24,7 +24,7 @@ pub(crate) struct Agent {
 pub(crate) enum Stop {
     #[error(transparent)]
     Model(Failure),
-    #[error("the model was not done after {0} turns")]
+    #[error("the model did not finish within {0} turns")]
     Turns(u32),
     #[error("the file {} with more rules cannot be read: {source}", .path.display())]
     SystemFile { path: PathBuf, source: io::Error },

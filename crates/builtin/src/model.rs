@@ -144,8 +144,8 @@ impl Model {
                     draft.add(&text).map_err(|error| Missed::Final(Error::Output(error)))?;
                 }
                 Ok(None) | Err(_) if decoder.is_complete() => break,
-                Ok(None) => return Err(busy("the answer broke off".to_owned())),
-                Err(error) => return Err(busy(format!("the answer broke off: {error}"))),
+                Ok(None) => return Err(busy("the answer was cut off".to_owned())),
+                Err(error) => return Err(busy(format!("the answer was cut off: {error}"))),
             }
         }
         Ok(decoder.into_reply())

@@ -127,7 +127,7 @@ fn number(name: &str, value: &OsString) -> Result<u32, UsageError> {
         .to_str()
         .and_then(|value| value.parse().ok())
         .filter(|number| *number > 0)
-        .ok_or_else(|| wrong(name, value, "it is a number of one or more"))
+        .ok_or_else(|| wrong(name, value, "it must be a number of at least 1"))
 }
 
 fn wrong(name: &str, value: &OsString, expected: &'static str) -> UsageError {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(message("-x"), "there is no option `-x`");
         assert_eq!(
             message(&format!("{GOOD} --max-turns 0")),
-            "the option `--max-turns` cannot be `0`: it is a number of one or more"
+            "the option `--max-turns` cannot be `0`: it must be a number of at least 1"
         );
     }
 }

@@ -29,7 +29,7 @@ codes! {
     UnknownBase = "0103", "the base does not exist";
     BadBase = "0104", "the base is not a ref name or hash";
     OperationInProgress = "0105", "a merge or rebase is in progress";
-    RefLocked = "0106", "a ref of the repository is locked";
+    RefLocked = "0106", "no branch can be created in the repository";
     UnsupportedUrl = "0107", "the repository's URL cannot be used";
     FetchFailed = "0108", "the repository could not be fetched";
     ForgeRefused = "0109", "GitHub refused the request";

@@ -77,7 +77,7 @@ impl TestVerdict {
             Self::Unchanged => "unchanged: the tests that fail also fail at the base",
             Self::NoTests => "not verified: no tests ran, before or after",
             Self::CannotRun => "not verified: the test command could not run",
-            Self::Doubtful => "not verified: the tests pass but prove nothing",
+            Self::Doubtful => "not verified: the test command passes but proves nothing",
             Self::Failed => "the tests fail",
         }
     }
@@ -140,9 +140,13 @@ impl TestNames {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestChanges {
-    /// Tests that failed at the base and pass at the result.
+    /// Tests that failed at the base and are named among those that pass at the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<String>,
+    /// Tests that failed at the base and are not named at the result, whose runner names only failed tests: they may pass,
+    /// or may have been renamed or deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_longer_failing: Vec<String>,
     /// Tests that fail at the result and passed or were skipped at the base. If the base names only failed tests, tests
     /// that did not fail there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -182,9 +186,10 @@ impl TestChanges {
     }
 
     /// Each list with its name for people.
-    pub fn lists(&self) -> [(&'static str, &[String]); 6] {
+    pub fn lists(&self) -> [(&'static str, &[String]); 7] {
         [
             ("fail → pass", &self.fixed),
+            ("no longer listed as failing", &self.no_longer_failing),
             ("pass → fail", &self.broken),
             ("new, fails", &self.added_failing),
             ("still failing", &self.still_failing),
@@ -247,7 +252,7 @@ pub enum Flag {
     TestHelpersChanged,
     /// Existing tests were edited.
     TestsChanged,
-    /// Existing test files are gone.
+    /// Existing test files, or files of the test command, were deleted or emptied.
     TestsDeleted,
     /// Tests that ran at the base are missing by name.
     TestsVanished,
@@ -309,7 +314,7 @@ impl Flag {
             Self::TestCommandChanged => "files of the test command were changed; the base's versions were used",
             Self::TestHelpersChanged => "helper files of the tests were changed, and the changed versions were used",
             Self::TestsChanged => "existing tests were edited",
-            Self::TestsDeleted => "existing test files were deleted",
+            Self::TestsDeleted => "existing test files were deleted or emptied",
             Self::TestsVanished => "tests that ran at the base are missing",
             Self::FewerTests => "fewer tests ran than at the base",
             Self::TestsSkipped => "more tests were skipped than at the base",

@@ -18,7 +18,7 @@ pub trait Entropy: Send + Sync + fmt::Debug {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an id: ids have {LENGTH} characters out of 0-9 and a-z without i, l, o, u")]
+#[error("`{text}` is not an id: ids have {LENGTH} characters from 0-9 and a-z without i, l, o, u")]
 pub struct IdError {
     pub text: String,
 }

@@ -68,7 +68,7 @@ impl RaceTable {
     pub fn judged(mut self, judgement: Judgement) -> Self {
         for row in self.items.iter_mut().filter(|row| row.passed) {
             if self.winner.as_ref() == Some(&row.task_id) {
-                row.verdict = format!("won: {} finds it the best", judgement.agent);
+                row.verdict = format!("won: chosen by {}", judgement.agent);
             } else if row.status == TaskStatus::Cancelled {
                 row.verdict = format!("passes, but {} finds another better", judgement.agent);
             }
@@ -83,13 +83,13 @@ fn won(by: JudgedBy, winner: &RaceRow, passed: &[RaceRow], count: usize) -> Stri
     let reason = match by {
         _ if count <= 1 => "the only entrant that passed",
         JudgedBy::Time => "the first entrant that passed",
-        JudgedBy::Cost if others.clone().all(|row| row.cost_usd > winner.cost_usd) => "passes at the least cost",
+        JudgedBy::Cost if others.clone().all(|row| row.cost_usd > winner.cost_usd) => "passes at the lowest cost",
         JudgedBy::Cost
             if others.clone().all(|row| row.cost_usd > winner.cost_usd || row.changed_lines > winner.changed_lines) =>
         {
-            "passes at the least cost, with the smallest change"
+            "passes at the lowest cost, with the smallest change"
         }
-        JudgedBy::Cost => "passes at the least cost, and was first",
+        JudgedBy::Cost => "passes at the lowest cost, and finished first",
     };
     format!("won: {reason}")
 }
@@ -104,7 +104,7 @@ fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
         {
             "passes at the same cost, but changes more"
         }
-        (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
+        (TaskStatus::Cancelled, true, Some(_)) => "passes, but finished later",
         (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could no longer win",
         (TaskStatus::Cancelled, ..) => "stopped",
         (TaskStatus::Completed, ..) => "did not win; later prompts were completed",
@@ -150,7 +150,7 @@ mod tests {
         let judgement = Judgement { agent: "codex".into(), reason: "It is clearer.".into() };
         let table = RaceTable::new("race-x".into(), JudgedBy::Cost, Some(&winner), rows).judged(judgement.clone());
         let verdicts: Vec<&str> = table.items.iter().map(|row| row.verdict.as_str()).collect();
-        assert_eq!(verdicts, ["won: codex finds it the best", "passes, but codex finds another better"]);
+        assert_eq!(verdicts, ["won: chosen by codex", "passes, but codex finds another better"]);
         assert_eq!(table.judgement, Some(judgement));
     }
 
@@ -168,7 +168,7 @@ mod tests {
             verdicts(JudgedBy::Cost, rows.clone()),
             [
                 "passes, but cost more",
-                "won: passes at the least cost, with the smallest change",
+                "won: passes at the lowest cost, with the smallest change",
                 "passes at the same cost, but changes more",
                 "stopped: it could no longer win",
                 "the tests fail",
@@ -176,7 +176,7 @@ mod tests {
         );
         assert_eq!(
             verdicts(JudgedBy::Time, rows)[..2],
-            ["passes, but was later", "won: the first entrant that passed"]
+            ["passes, but finished later", "won: the first entrant that passed"]
         );
         let alone = vec![row(1, Completed, true, 1, 1), row(2, Failed, false, 1, 1)];
         assert_eq!(verdicts(JudgedBy::Cost, alone)[0], "won: the only entrant that passed");

@@ -14,7 +14,7 @@ use crate::turn::Worked;
 use crate::{Engine, Error, Failure, Stop, guard};
 
 /// How every note of a breakdown begins.
-const BROKE_DOWN: &str = "the work on this turn broke down";
+const BROKE_DOWN: &str = "the work on this turn failed unexpectedly";
 const NO_ROOM: &str = "the disk was full during this turn";
 
 /// How often in a row a disk is found full before nothing is waited for any more.
@@ -108,7 +108,7 @@ impl Engine {
             return self.fail(lease.clone(), Failure::new(FailureReason::Internal, message)).await;
         }
         let due = journal.now().saturating_add(kind.delay(times)).unwrap_or(Timestamp::MAX);
-        journal.put_off(due, format!("{}, and it is tried again: {error}", kind.words())).await?;
+        journal.put_off(due, format!("{}; trying again: {error}", kind.words())).await?;
         Ok(Worked::WillRetry { reason: FailureReason::Internal, error, due })
     }
 
@@ -136,7 +136,7 @@ mod tests {
     use crate::story::journal;
 
     fn warning(words: &str) -> EventBody {
-        EventBody::Warning { message: format!("{words}, and it is tried again: why") }
+        EventBody::Warning { message: format!("{words}; trying again: why") }
     }
 
     #[test]

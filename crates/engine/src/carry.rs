@@ -101,7 +101,7 @@ async fn look(
         Ok(tip) => tip.commit,
         // Whoever cannot be asked now has not moved as far as anyone knows.
         Err(error) => {
-            journal.warn(format!("whether the base has moved is not known: {error}")).await?;
+            journal.warn(format!("cannot check whether the base has moved: {error}")).await?;
             return Ok(None);
         }
     };

@@ -27,7 +27,7 @@ impl Engine {
         if let Some(doubtful) = results.iter().find(|before| !before.is_verified) {
             let (id, base) = (doubtful.id.short(), task.base.get(..10).unwrap_or(&task.base));
             let message = format!(
-                "the result of task {id} is not verified: the work begins at {base} without it; --base names another"
+                "the result of task {id} is not verified: the task starts from {base} without it; --base names another"
             );
             journal.warn(message).await?;
             return Ok(task);
@@ -35,7 +35,7 @@ impl Engine {
         let (forge, mirror) = self.mirror_of(&task).await?;
         for Before { id, commit, .. } in &results {
             if let Err(error) = mirror.ensure(commit, || forge.fetch(&mirror, commit)).await {
-                let message = format!("the work begins without the result of task {}: {error}", id.short());
+                let message = format!("the task starts without the result of task {}: {error}", id.short());
                 journal.warn(message).await?;
                 return Ok(task);
             }
@@ -62,7 +62,7 @@ impl Engine {
         if !mirror.is_ancestor(&task.base, commit).await {
             let base = task.base.get(..10).unwrap_or(&task.base);
             journal
-                .warn(format!("the result that the work begins with does not have {base}, which came later"))
+                .warn(format!("the result that the task starts from does not contain {base}, which is newer"))
                 .await?;
         }
         self.options.store.set_base(journal.lease(), commit).await.map_err(Error::from)?;

@@ -31,7 +31,7 @@ pub(crate) fn refuse(data: &Path) -> Option<String> {
         }
     }
     let available = available_memory()?;
-    (available < MEMORY).then(|| format!("only {} MiB of memory are available: end something", available / MIB))
+    (available < MEMORY).then(|| format!("only {} MiB of memory are available: stop some programs", available / MIB))
 }
 
 /// Whether nothing more can be written there.

@@ -146,7 +146,7 @@ impl Turn {
         let mut before = self.task.base.clone();
         let mut found = Vec::new();
         if commits.len() >= MOST_COMMITS {
-            found.push(format!("there may be one: {MOST_COMMITS} commits and more cannot be looked at"));
+            found.push(format!("there may be one: {MOST_COMMITS} or more commits cannot be scanned"));
         }
         for id in commits.into_iter().map(|commit| commit.id).chain([commit.to_owned()]) {
             let diff = self.repository.whole_diff(&before, &id).await?;
@@ -184,7 +184,7 @@ impl Turn {
         let mut message = why_failed(hook, exit_code, &output);
         if hook.stage == HookStage::BeforeDeliver {
             let before =
-                self.task.branch.as_ref().map(|branch| format!("branch {branch} is as before; ")).unwrap_or_default();
+                self.task.branch.as_ref().map(|branch| format!("branch {branch} is unchanged; ")).unwrap_or_default();
             let kept = format!("{before}the work is kept in Harvest: harvest task diff {}", self.task.id.short());
             self.journal.warn(format!("the delivery was refused; {kept}")).await?;
             message = format!("{message}; {kept}");

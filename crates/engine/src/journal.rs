@@ -184,7 +184,7 @@ impl Journal {
                 EventBody::StageFinished { stage, .. } if stage < wanted => found = None,
                 // There is something more to do for the agent.
                 EventBody::SessionResumed { prompt: Some(_), .. } => found = None,
-                // What was turned down is done again.
+                // What was rejected is done again.
                 EventBody::PlanDecided { approved: false, .. } => found = None,
                 _ => {}
             }

@@ -61,7 +61,7 @@ impl Turn {
         }
         let opinion = self.opinion(judge, &asked, &self.task.base, "a judgement").await?;
         let Some((number, reason)) = read(&opinion.text, finalists.len()) else {
-            let message = format!("{} did not say which is the best", opinion.agent);
+            let message = format!("{} did not choose a winner", opinion.agent);
             return Err(Failure::new(FailureReason::Agent, message).into());
         };
         let Some(winner) = finalists.get(number - 1) else {

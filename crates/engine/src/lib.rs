@@ -8,6 +8,7 @@ mod actor;
 mod authorship;
 mod breakdown;
 mod breaker;
+mod caps;
 mod carry;
 mod checkpoint;
 mod confined_git;
@@ -36,6 +37,7 @@ mod lint;
 mod live;
 mod mcp;
 pub mod meter;
+mod names;
 mod notices;
 mod opinion;
 mod owner;
@@ -87,6 +89,7 @@ use harvest_workspace::{Mirrors, Prepared, Snapshots};
 use tokio::sync::Semaphore;
 
 pub use breaker::Options as Breaking;
+pub use caps::{UnknownCap, set_cap};
 pub use confined_git::ConfinedGit;
 pub use contest::{enter_race, race_table, racing};
 pub use deliver::{Change, DeliveryPolicy, REVIEW, evidence_statement, issue_number};
@@ -98,6 +101,10 @@ pub use harvest_store::day_of;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use live::Live;
+pub use names::{
+    KeyInName, USE_A_PLAIN_NAME, address_holds_access, check_address, check_name, check_name_in_file, could_hide_words,
+    looks_like_a_key, may_change_cap,
+};
 pub use owner::Ownership;
 pub use people::People;
 pub use pool::{Limits, Notice, Pool, Summary};
@@ -112,32 +119,13 @@ pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{Trial, find_test_command, read_counts};
+
 /// The text without secrets that this process knows of, for whatever is shown or written down outside of a journal.
 pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {
     match Redactor::of_process() {
         Ok(redactor) => std::borrow::Cow::Owned(redactor.redact(text).into_owned()),
         Err(_) => std::borrow::Cow::Borrowed(harvest_vault::MARK),
     }
-}
-
-/// Whether a text has something of the shape of a well-known vendor's key in it.
-pub fn looks_like_a_key(text: &str) -> bool {
-    Redactor::new([]).is_ok_and(|redactor| redactor.finds(text))
-}
-
-/// Whether the address of a repository holds what someone gets in with: addresses are stored and shown.
-pub fn address_holds_access(address: &str) -> bool {
-    harvest_forge::holds_access(address) || looks_like_a_key(address)
-}
-
-/// The same for the name of a cap.
-pub fn cap_holds_access(name: &str) -> bool {
-    looks_like_a_key(name) || name.strip_prefix("repository:").is_some_and(address_holds_access)
-}
-
-/// A cap as turns count against it: logins on GitHub are written in lower case.
-pub fn cap_name(name: &str) -> String {
-    if name.starts_with("user:github:") { name.to_ascii_lowercase() } else { name.to_owned() }
 }
 
 /// The same for a prompt, which stays within its limit.

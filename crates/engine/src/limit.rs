@@ -18,7 +18,7 @@ pub(crate) fn failure(limit: Limit, message: &str) -> Failure {
 pub(crate) fn explain(limit: Limit, message: &str) -> String {
     match setting(limit) {
         Some(setting) => {
-            format!("{message}; ask for less at once, or raise `{setting}` under [limits] in harvest.toml")
+            format!("{message}; use less at a time, or raise `{setting}` under [limits] in harvest.toml")
         }
         None => message.to_owned(),
     }
@@ -46,8 +46,8 @@ mod tests {
         assert_eq!(failure.reason, FailureReason::Agent);
         assert_eq!(
             failure.message,
-            "the agent reached a limit of its sandbox: it used more than 8 GiB of memory and was ended; ask for less at \
-             once, or raise `memory` under [limits] in harvest.toml"
+            "the agent reached a limit of its sandbox: it used more than 8 GiB of memory and was ended; use less at \
+             a time, or raise `memory` under [limits] in harvest.toml"
         );
         assert_eq!(super::failure(Limit::Wall, "it took long").reason, FailureReason::Timeout);
     }

@@ -46,7 +46,7 @@ impl Turn {
         }
         if !agent.takes_tools() {
             let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-            let message = format!("{} knows no MCP: it works without {}", agent.name, names.join(", "));
+            let message = format!("{} does not support MCP: it runs without {}", agent.name, names.join(", "));
             self.journal.warn(message).await?;
             return Ok(Vec::new());
         }
@@ -246,7 +246,7 @@ impl Elsewhere {
                     None => return Ok("the session has ended".to_owned()),
                     Some(line) => {
                         let Ok(given) = tokio::time::timeout(INPUT_LIMIT, process.input(line, false)).await else {
-                            return Ok("it does not read what it is asked".to_owned());
+                            return Ok("it does not read its input".to_owned());
                         };
                         given?;
                     }
@@ -311,6 +311,11 @@ impl Lines {
                 None
             }
             Output::Exited(exit) => {
+                // Its last line may lack a newline.
+                let last = std::mem::take(&mut self.partial);
+                if !last.is_empty() {
+                    self.pass(last).await;
+                }
                 let code =
                     exit.code.map_or("it was killed".to_owned(), |code| format!("it ended with exit code {code}"));
                 let complaint = self.complaint();

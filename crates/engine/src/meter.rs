@@ -204,7 +204,7 @@ impl TurnMeter {
         loop {
             if look {
                 let balances = self.journal.balances(bill, &self.owner).await;
-                let balances = balances.map_err(|error| Refused::new(format!("the books cannot be read: {error}")))?;
+                let balances = balances.map_err(|error| Refused::new(format!("the ledger cannot be read: {error}")))?;
                 self.till.learn(limits, &balances, Cost::ZERO);
             }
             let given_back = self.till.given_back();
@@ -258,7 +258,7 @@ impl TurnMeter {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(%error, "what a call may cost could not be written down; the call is given up");
+                    tracing::error!(%error, "the reservation of a model call could not be stored; the call is refused");
                     revoked.cancel();
                 }
             }

@@ -471,7 +471,7 @@ impl Tail {
         let text = String::from_utf8_lossy(&bytes);
         match Redactor::of_process() {
             Ok(redactor) => redactor.redact_tail(&text, self.limit),
-            Err(error) => format!("what was printed is left out, since it cannot be redacted: {error}"),
+            Err(error) => format!("the output is omitted because it could not be redacted: {error}"),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{Error, Failure, failpoint};
 pub(crate) enum Plan {
     /// None is asked for.
     None,
-    /// One has to be made, perhaps in place of one that was turned down.
+    /// One has to be made, perhaps in place of one that was rejected.
     Wanted { turned_down: Option<TurnedDown> },
     /// It is to be carried out.
     Approved(String),
@@ -93,7 +93,7 @@ impl Plan {
             Self::None => prompt.to_owned(),
             Self::Wanted { turned_down: None } => format!("{PLAN}\n\n{prompt}"),
             Self::Wanted { turned_down: Some(TurnedDown { plan, comment }) } => format!(
-                "{PLAN}\n\n{prompt}\n\nThis plan was turned down:\n\n{plan}\n\nWhat was said about it:\n\n{comment}"
+                "{PLAN}\n\n{prompt}\n\nThis plan was rejected:\n\n{plan}\n\nWhat was said about it:\n\n{comment}"
             ),
             Self::Approved(plan) => {
                 format!("{prompt}\n\nThe plan for it is approved. Carry it out now, as it is here:\n\n{plan}")

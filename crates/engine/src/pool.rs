@@ -300,7 +300,7 @@ impl<W: Workshop> Pool<W> {
                 self.summary.ended = why;
                 return Ok(Round::Ended);
             }
-            if self.limits.until_empty && self.holding.is_none() && self.is_empty().await? {
+            if self.limits.until_empty && self.is_empty().await? {
                 self.summary.ended = "the queue is empty".to_owned();
                 return Ok(Round::Ended);
             }
@@ -541,13 +541,13 @@ impl<W: Workshop> Pool<W> {
                 self.summary.count(&outcome);
                 return self.notify(Notice::Finished(outcome)).await;
             }
-            Ok(_) => text = format!("{text}; it is tried again"),
+            Ok(_) => text = format!("{text}; trying again"),
             Err(Error::Store(harvest_store::Error::StaleLease { .. })) => {
                 return self.notify(Notice::Lost { task: lease.task }).await;
             }
             Err(Error::Store(error)) if error.may_pass() => self.cut_off.push(lease.session),
             Err(error) => {
-                tracing::error!(task = %lease.task, %error, "a turn could not be given back");
+                tracing::error!(task = %lease.task, %error, "a turn could not be returned to the queue");
                 self.broken.insert(lease.turn);
             }
         }

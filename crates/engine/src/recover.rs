@@ -94,7 +94,7 @@ impl Recovery {
                 let failure = if is_cancelled {
                     cancelled()
                 } else {
-                    let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
+                    let message = format!("the process working on it (pid {}) was killed or crashed", dead.pid);
                     Failure::new(FailureReason::Internal, message)
                 };
                 recovered.ended.push(lease.task.clone());
@@ -286,9 +286,9 @@ impl Recovery {
         }
         let kept = match branch {
             _ if !may_leave && commit != start => {
-                "; of a race only the winner is delivered, and the work up to the last checkpoint is kept here"
+                "; only the winner of a race is delivered; the work up to the last checkpoint is saved"
             }
-            Some(_) => "; the work up to the last checkpoint is kept on its branch",
+            Some(_) => "; the work up to the last checkpoint is on its branch",
             None => "",
         };
         let outcome = Outcome {

@@ -352,7 +352,7 @@ mod tests {
         world.at("2026-05-01T03:00:00Z");
         scheduler.fire_due().await.unwrap();
         assert_eq!(world.tasks().await, 1);
-        let refused = "user ada has 0 tasks that have not ended, and may have 0";
+        let refused = "user ada has reached the limit for unfinished tasks: 0 of 0";
         assert_eq!(runs.try_recv().unwrap(), Run::Failed { schedule: "daily".into(), error: refused.into() });
         let stored = world.store.schedules().await.unwrap();
         assert_eq!(stored[0].problem.as_deref(), Some(refused));

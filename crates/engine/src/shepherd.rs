@@ -10,7 +10,8 @@ impl Engine {
     /// Tells where a task came from that it is in the queue. Nobody hearing it changes nothing.
     pub async fn announce(&self, hosting: &dyn Hosting, task: &Task, number: u64) {
         let text = if task.settings.plan {
-            "📝 **Queued for a plan.** It needs approval by someone with write access: comment `approve` or `reject` to me."
+            // The comment is edited once there is a plan, and says then how to decide on it.
+            "📝 **Queued for a plan**, which someone with write access has to approve"
         } else {
             "🕑 **Queued**"
         };

@@ -1,6 +1,7 @@
 //! A request becomes a task with a session and a first turn.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use harvest_core::{
@@ -259,14 +260,20 @@ impl Engine {
     /// All of the requests or none.
     pub async fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<Submitted>, Error> {
         let mut tasks = Vec::with_capacity(requests.len());
+        let mut checked = HashSet::new();
         for request in requests {
-            tasks.push(self.new_task(request).await?);
+            tasks.push(self.new_task_of(request, &mut checked).await?);
         }
         Ok(self.options.store.create_tasks(tasks).await?)
     }
 
     /// The task that a request asks for, with everything fetched that it starts from.
     pub async fn new_task(&self, request: Request) -> Result<NewTask, Error> {
+        self.new_task_of(request, &mut HashSet::new()).await
+    }
+
+    /// `checked`: the repositories, by identity, that are known to take branches.
+    async fn new_task_of(&self, request: Request, checked: &mut HashSet<Vec<u8>>) -> Result<NewTask, Error> {
         let Request { forge, base, queue, .. } = request;
         self.check_agent(&request.agent)?;
         // A reviewer may be named with its model.
@@ -276,6 +283,10 @@ impl Engine {
         // A fallback agent that is not installed is skipped when its time comes, and the journal says so.
         if let Some(agent) = request.on_quota.iter().find(|agent| self.options.registry.get(agent).is_none()) {
             return Err(Error::UnknownAgent(agent.clone()));
+        }
+        // A review is a comment and needs no branch.
+        if queue.kind != Some(TaskKind::PrReview) && checked.insert(forge.identity()) {
+            forge.check_writable().await?;
         }
         let mirror = self.mirrors.open(&forge.identity(), &base.object_format).await?;
         mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await?;

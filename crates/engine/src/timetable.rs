@@ -41,7 +41,7 @@ impl Timetable {
     pub fn parse(cron: &str, time_zone: &str) -> Result<Self, BadTimetable> {
         let bad = |field, text: &str, reason: String| BadTimetable { field, text: text.to_owned(), reason };
         let zone = TimeZone::get(time_zone).map_err(|_| {
-            bad("time zone", time_zone, "there is no such zone; write one like Europe/Berlin or UTC".into())
+            bad("time zone", time_zone, "unknown time zone; write one like Europe/Berlin or UTC".into())
         })?;
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let fields: Vec<&str> = cron.split_whitespace().collect();

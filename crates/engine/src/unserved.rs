@@ -15,7 +15,7 @@ pub(crate) async fn warnings(mirror: &Mirror, commit: &str) -> Result<Vec<String
         } else if let Some(content) = mirror.file(commit, &file).await?
             && has_large_files(&String::from_utf8_lossy(&content))
         {
-            warnings.push(format!("{}: of files kept by Git LFS there are only pointers here", Code::LargeFiles));
+            warnings.push(format!("{}: files stored in Git LFS are only pointers here", Code::LargeFiles));
         }
     }
     Ok(warnings)

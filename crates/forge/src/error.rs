@@ -20,12 +20,16 @@ pub enum Error {
     RefLocked { lock: PathBuf },
     #[error("`{url}` cannot be used: {reason}")]
     UnsupportedUrl { url: String, reason: &'static str },
-    #[error("{url} was given with a user, a password, a query or a key, and addresses are stored and shown")]
+    #[error("{url} was given with a user name, password, query or key; addresses are stored and visible to others")]
     UrlHoldsAccess { url: String },
-    #[error("the branch {branch} is at {found}, where Harvest did not put it")]
+    #[error("the branch {branch} is at {found}, which Harvest did not push")]
     BranchMoved { branch: String, found: String },
     #[error("{name} could not be fetched")]
     Fetch { name: String, source: harvest_workspace::Error },
+    #[error("{name} cannot take branches: {reason}")]
+    ReadOnly { name: String, reason: String, is_local: bool },
+    #[error("{name} cannot take branches: its branch `harvest` conflicts with branches `harvest/…`")]
+    BranchConflict { name: String },
     #[error("the branch could not be pushed to {name}")]
     Push { name: String, source: harvest_workspace::Error },
     #[error("GitHub refused {doing} with {status}: {message}")]
@@ -36,7 +40,7 @@ pub enum Error {
     RateLimited { seconds: u64 },
     #[error("the GitHub App is not installed in {repository}")]
     NotInstalled { repository: String },
-    #[error("GitHub said something unexpected: {reason}")]
+    #[error("unexpected response from GitHub: {reason}")]
     Unexpected { reason: String },
     #[error(transparent)]
     Account(#[from] crate::github::BadAccount),
@@ -71,12 +75,17 @@ impl Error {
             Self::UnknownBase { .. } => Code::UnknownBase,
             Self::BadBase { .. } => Code::BadBase,
             Self::InProgress { .. } => Code::OperationInProgress,
-            Self::RefLocked { .. } | Self::BranchMoved { .. } => Code::RefLocked,
+            Self::RefLocked { .. }
+            | Self::BranchMoved { .. }
+            | Self::BranchConflict { .. }
+            | Self::ReadOnly { is_local: true, .. } => Code::RefLocked,
             Self::UnsupportedUrl { .. } | Self::UrlHoldsAccess { .. } => Code::UnsupportedUrl,
             Self::Fetch { source, .. } | Self::Git(source) => source.code(),
-            Self::Push { .. } | Self::Refused { .. } | Self::NotInstalled { .. } | Self::Account(_) => {
-                Code::ForgeRefused
-            }
+            Self::Push { .. }
+            | Self::Refused { .. }
+            | Self::ReadOnly { is_local: false, .. }
+            | Self::NotInstalled { .. }
+            | Self::Account(_) => Code::ForgeRefused,
             Self::Unreachable { .. } | Self::RateLimited { .. } | Self::Unexpected { .. } => Code::ForgeUnreachable,
         }
     }
@@ -95,7 +104,17 @@ impl Error {
             Self::InProgress { operation, .. } => {
                 format!("finish it or abort it first: git {operation} --continue, or git {operation} --abort")
             }
-            Self::RefLocked { .. } => "wait for the other git to end; if none runs, remove the file".into(),
+            Self::RefLocked { .. } => {
+                "wait for the other git process to finish; if none is running, remove the file".into()
+            }
+            Self::ReadOnly { is_local: true, .. } => {
+                "make it writable for the user that runs Harvest, or work in a clone: git clone".into()
+            }
+            Self::ReadOnly { is_local: false, .. } => {
+                "unarchive it, give the App or the token write access to its contents, or name a fork with --repo"
+                    .into()
+            }
+            Self::BranchConflict { .. } => "rename it: git branch -m harvest NEW-NAME".into(),
             Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
             Self::UrlHoldsAccess { .. } => {
                 "leave it out, and let git find it: a credential helper, a netrc file or an SSH key".into()

@@ -59,6 +59,12 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
         previous: Option<&str>,
     ) -> Result<Published, Error>;
 
+    /// Checks that a branch can be published, as far as that is known before there is one. What cannot be asked at the moment is
+    /// no reason to refuse.
+    async fn check_writable(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Where it is spoken about; `None` where nobody would hear it.
     fn hosting(&self) -> Option<&dyn Hosting> {
         None

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, GitFolders, Home, Mirror};
+use rustix::fs::Access;
 
 use crate::fetch::{self, fetch_into};
 use crate::{Base, Error, Forge, Part, Published, checked_base};
@@ -240,6 +241,23 @@ impl Forge for Local {
         let plain = "--upload-pack=git -c pack.window=0 -c pack.compression=0 -c uploadpack.allowFilter=true \
                      -c uploadpack.allowAnySHA1InWant=true upload-pack";
         fetch::fetch(&self.git, mirror, self.common.as_os_str(), commit, part, &[plain]).await
+    }
+
+    async fn check_writable(&self) -> Result<(), Error> {
+        let refuse = |reason: String| Err(Error::ReadOnly { name: self.name.clone(), reason, is_local: true });
+        let delivered = self.common.join(DELIVERED);
+        let packed = tokio::fs::read_to_string(self.common.join("packed-refs")).await.unwrap_or_default();
+        let ending = format!(" {DELIVERED}");
+        if delivered.is_file() || packed.lines().any(|line| line.ends_with(&ending)) {
+            return Err(Error::BranchConflict { name: self.name.clone() });
+        }
+        let folders = [self.common.join("objects"), self.common.join("refs/heads"), delivered];
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            if let Err(error) = rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+                return refuse(format!("{} is not writable: {}", folder.display(), std::io::Error::from(error)));
+            }
+        }
+        Ok(())
     }
 
     async fn publish(

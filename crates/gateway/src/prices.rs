@@ -278,7 +278,7 @@ impl Prices {
     fn warn_once(&self, vendor: &str, model: &str) {
         let Ok(mut warned) = self.warned.lock() else { return };
         if warned.len() < MAX_WARNED && warned.insert(format!("{vendor}/{model}")) {
-            tracing::warn!(vendor, model, "no price is known for this model; it is counted as the dearest known one");
+            tracing::warn!(vendor, model, "no price is known for this model; the highest known price is used");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use harvest_agents::{Agent, Provider, Registry};
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source, Trust};
-use harvest_engine::{ModelChoice, Queueing, Request};
+use harvest_engine::{ModelChoice, Queueing, Request, check_name};
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Heading;
 use harvest_gateway::{Script, ScriptError};
@@ -30,7 +30,7 @@ const FAVOURITE: &str = "claude-code";
 
 /// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
 pub fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
-    let help = "say what to do: harvest run \"Make the failing test pass\"";
+    let help = "describe the task: harvest run \"Make the failing test pass\"";
     let refuse = |message: String| Failure::refused(Code::BadPrompt, message, help);
     if argument != "-" {
         return Prompt::new(argument).map_err(|error| refuse(error.to_string()));
@@ -84,9 +84,10 @@ pub async fn request(
     decide: Decide<'_>,
 ) -> Result<Request, Failure> {
     if options.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
-        let help = "leave --test out to have it found, or name a command";
-        return Err(Failure::refused(Code::BadOption, "--test is empty: nothing would be proved", help));
+        let help = "leave --test out to have it detected, or name a command";
+        return Err(Failure::refused(Code::BadOption, "--test is empty", help));
     }
+    options.base.as_deref().map_or(Ok(()), |base| check_name("base", base))?;
     let settings = config::load(config)?.with(config::command_line(options));
     let registry = registry(environment)?;
     let has_key = |provider: Provider| keys.has_for(&user, provider.as_str());

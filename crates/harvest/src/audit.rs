@@ -26,9 +26,7 @@ pub async fn audit(global: &Global, environment: Environment, command: Audit) ->
             match command {
                 Audit::Verify => entry.check(last.as_ref()).map_err(|broken| {
                     let whole = entry.number.saturating_sub(1);
-                    let help = format!(
-                        "entries 1 to {whole} are as they were written; compare the rest with your last export"
-                    );
+                    let help = format!("entries 1 to {whole} are unchanged; compare the rest with your last export");
                     Failure { help: Some(help), ..Failure::failed(Code::BrokenAudit, broken.to_string()) }
                 })?,
                 Audit::Export => {
@@ -48,7 +46,8 @@ pub async fn audit(global: &Global, environment: Environment, command: Audit) ->
         let _ = if global.json {
             output::json(&json!({ "entries": entries, "digest": digest, "intact": true }))
         } else {
-            output::line(&format!("{} {entries} entries, none altered {digest}", style.ok()))
+            let noun = if entries == 1 { "entry" } else { "entries" };
+            output::line(&format!("{} {entries} {noun}, none altered {digest}", style.ok()))
         };
     }
     Ok(Exit::Done)

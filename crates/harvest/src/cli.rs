@@ -41,6 +41,9 @@ pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
 
+/// How many tasks a list has unless it is told.
+pub const LISTED: u16 = 50;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "harvest",
@@ -302,7 +305,7 @@ pub struct Care {
     /// Deliver the tested result only after `harvest task approve`
     #[arg(long)]
     pub gate: bool,
-    /// An MCP server for the agent, from `harvest mcp list`; can be given more than once
+    /// An MCP server for the agent, from `harvest mcp list`; replaces the list in `mcp_servers`; can be given more than once
     #[arg(long, value_name = "NAME")]
     pub mcp: Vec<String>,
 }
@@ -407,7 +410,7 @@ pub enum Task {
         /// Only tasks of this convoy
         #[arg(long, value_name = "NAME")]
         convoy: Option<String>,
-        #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
+        #[arg(long, default_value_t = LISTED, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
         /// Continue after an earlier page
         #[arg(long, value_name = "CURSOR")]
@@ -499,7 +502,7 @@ pub struct QueueOptions {
     /// What to do if a task it depends on does not complete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = OnFailed::Hold)]
     pub on_failed_dependency: OnFailed,
-    /// Create no second task for another request with the same key
+    /// If a task with this key exists, do not create another
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// The issue, thread or message it came from
@@ -516,7 +519,7 @@ pub struct Standing {
     /// The batch that the task belongs to
     #[arg(long, value_name = "NAME", value_parser = convoy_name)]
     pub convoy: Option<String>,
-    /// How often to retry automatically after a temporary failure [default: 0]
+    /// How many times to retry automatically after a temporary failure [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     pub retries: Option<u32>,
 }
@@ -536,7 +539,7 @@ pub enum OnFailed {
   harvest up --agents 3 --until-empty --max-usd 20
   harvest up --model-script script.yaml --until-empty
 
-The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
+The first Ctrl-C or SIGTERM stops taking work and waits for running tasks; the second exits at once, and the next
 worker takes over.")]
 pub struct Up {
     /// How many agents run in parallel [default: by available memory]
@@ -588,8 +591,8 @@ pub struct WorkPlace {
   harvest interrupt --all
   echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same with a file named after the task's full ID
 
-The agent may end its step. Its work and its memory are kept, no sandbox is held, and `harvest session resume ID` continues
-it. Works wherever the task is worked on.")]
+The agent may finish its step. Its work and its memory are kept, no sandbox is held, and `harvest session resume ID` continues
+it. It works on whichever machine runs the task.")]
 pub struct Interrupt {
     /// ID of the task or of its session, or its first characters
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -617,12 +620,12 @@ pub enum Queue {
     /// Resume the queue
     #[command(after_help = "Examples:\n  harvest queue resume")]
     Resume,
-    /// Limit how many tasks of a repository, user or credential run at a time
+    /// Limit how many tasks of a repository, a user or a vendor's credentials run at a time
     #[command(
         after_help = "Examples:\n  harvest queue cap repository:/srv/shop 2\n  harvest queue cap user:ada 5\n  harvest queue cap credential:anthropic 8\n  harvest queue cap user:ada none"
     )]
     Cap {
-        /// `repository:PATH`, `user:NAME` or `credential:PROVIDER`
+        /// `repository:NAME` (or path or URL), `user:NAME` or `credential:VENDOR`
         #[arg(value_parser = cap_name)]
         name: String,
         /// A number, or `none` to remove the cap

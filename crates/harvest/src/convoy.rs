@@ -64,7 +64,7 @@ pub fn show_list(global: &Global, style: Style, convoys: &[Batch]) {
 
 pub fn show_tasks(global: &Global, style: Style, convoy: &Batch, tasks: &ListedPage, now: Timestamp) {
     if global.json {
-        let _ = output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
+        let _ = output::json(convoy);
         return;
     }
     let _ = output::line(&line(style, convoy));
@@ -97,7 +97,7 @@ fn words(style: Style, convoy: &Batch) -> String {
     let all: u64 = convoy.tasks.values().sum();
     // A race has one winner; the end of the others is no failure of the whole.
     if completed > 0 && convoy.name.starts_with(RACE) {
-        format!("won, {} of {all} entrants did not win", all - completed)
+        format!("won; {} of {all} entrants did not win", all - completed)
     } else {
         let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
         let stopped = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };

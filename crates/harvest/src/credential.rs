@@ -3,15 +3,18 @@
 use std::io::{BufRead, IsTerminal, Read, Write};
 
 use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, NamedBy, Scope};
+use harvest_engine::{KeyInName, check_address, check_name};
 use harvest_gateway::{Upstream, key_form_mismatch};
 use harvest_store::{CredentialRecord, NewSecret};
-use harvest_vault::{ExposeSecret, SecretString};
+use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 
 use crate::cli::{Credential as Command, CredentialAdd, Global};
 use crate::environment::{Environment, key_variable};
 use crate::failure::{Exit, Failure};
+use crate::gc::plural;
+use crate::github;
 use crate::installation::Installation;
 use crate::keychain::Keychain;
 use crate::output;
@@ -92,9 +95,12 @@ pub async fn keep(
         rotated_at: None,
         last_used_at: None,
     };
+    check_names(&credential, secret)?;
     check_host(&credential)?;
     let (sealed, sealing) = keychain(installation).seal(&credential, secret)?;
     let record = CredentialRecord { credential: credential.clone(), sealed: sealed.to_string() };
+    // A server runs on: nothing that it writes down from here on shows the secret.
+    installation.learn(&github::secrets_of(&credential.provider, secret))?;
     let added = installation.store.add_credential(record).await;
     drop(sealing);
     added.map_err(|error| {
@@ -121,6 +127,28 @@ fn warn_of_form(credential: &Credential, secret: &SecretString) {
     }
 }
 
+/// Everyone who may know of a credential sees all of it but its secret, which is in none of the rest.
+fn check_names(credential: &Credential, secret: &SecretString) -> Result<(), Failure> {
+    let Credential { name, scope, base_url, .. } = credential;
+    let scope = scope.to_string();
+    check_name("name", name)?;
+    check_name("scope", &scope)?;
+    base_url.as_deref().map_or(Ok(()), |url| check_address("base_url", url))?;
+    check_own_names(credential, secret)
+}
+
+/// What everyone may see of a credential does not hold this secret of its own.
+fn check_own_names(credential: &Credential, secret: &SecretString) -> Result<(), Failure> {
+    let Credential { name, scope, base_url, .. } = credential;
+    let scope = scope.to_string();
+    let own = Redactor::new([secret.clone()]).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+    let texts = [("name", Some(name)), ("scope", Some(&scope)), ("base_url", base_url.as_ref())];
+    match texts.into_iter().find(|(_, text)| text.is_some_and(|text| own.finds(text))) {
+        Some((field, _)) => Err(KeyInName { field: field.to_owned() }.into()),
+        None => Ok(()),
+    }
+}
+
 /// Refuses the address of a model that could not be used. That of a forge is checked where it is asked.
 fn check_host(credential: &Credential) -> Result<(), Failure> {
     let Credential { provider, base_url, scope, .. } = credential;
@@ -128,8 +156,7 @@ fn check_host(credential: &Credential) -> Result<(), Failure> {
     let made = Upstream::new(provider, "new", Some(url), &SecretString::from("none".to_owned()));
     let checked = made.and_then(|upstream| upstream.named_by(NamedBy::of(scope)));
     checked.map(drop).map_err(|error| {
-        let help =
-            "name a host that speaks the vendor's format; for one with a private address keep the key for a team";
+        let help = "name a host that speaks the vendor's format; for a private address, store the key for a team";
         Failure::refused(Code::BadOption, error.to_string(), help)
     })
 }
@@ -140,7 +167,12 @@ pub async fn replace(
     credential: &mut Credential,
     secret: &SecretString,
 ) -> Result<(), Failure> {
+    check_own_names(credential, secret).map_err(|_| {
+        let message = "the secret appears in the credential's name, scope or URL, which are visible to others";
+        Failure::refused(Code::BadSecret, message, "use another secret, or add it as a credential with another name")
+    })?;
     let (sealed, sealing) = keychain(installation).seal(credential, secret)?;
+    installation.learn(&github::secrets_of(&credential.provider, secret))?;
     let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
     let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
     let replaced = installation.store.replace_credential(&credential.id, new).await;
@@ -227,7 +259,9 @@ async fn rotate_master_key(global: &Global, installation: &Installation, style: 
     let _ = if global.json {
         output::json(&json!({ "resealed": rotated.resealed }))
     } else {
-        output::line(&format!("{} {} credentials are sealed with the new master key", style.ok(), rotated.resealed))
+        let verb = if rotated.resealed == 1 { "is" } else { "are" };
+        let credentials = plural(rotated.resealed, "credential");
+        output::line(&format!("{} {credentials} {verb} re-encrypted with the new master key", style.ok()))
     };
     Ok(Exit::Done)
 }
@@ -292,7 +326,7 @@ pub fn find(known: Vec<Credential>, prefix: &str) -> Result<Credential, Failure>
 
 fn unknown(prefix: &str) -> Failure {
     let message = format!("no credential's id begins with `{prefix}`");
-    Failure::refused(Code::UnknownCredential, message, "see which there are: harvest credential list")
+    Failure::refused(Code::UnknownCredential, message, "list them: harvest credential list")
 }
 
 /// From standard input, or asked for where nobody sees it.

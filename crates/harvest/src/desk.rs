@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
@@ -40,11 +40,21 @@ pub struct FrontDesk {
     global: Global,
     /// One rehearsal at a time: each takes a sandbox and all of an agent.
     rehearsing: Arc<Mutex<()>>,
+    agents: Agents,
+}
+
+/// The agents of this installation. Looking at them opens the vault and starts their programs, so one look at a time serves
+/// everyone who asked before it began.
+#[derive(Debug, Default)]
+struct Agents {
+    versions: agent::Versions,
+    /// When it began, and what was seen.
+    last: Mutex<Option<(Instant, Vec<AgentInfo>)>>,
 }
 
 impl FrontDesk {
     pub fn new(global: Global, installation: Arc<Installation>) -> Self {
-        Self { installation, global, rehearsing: Arc::default() }
+        Self { installation, global, rehearsing: Arc::default(), agents: Agents::default() }
     }
 
     /// A budget that comes over the network is at most what the project of the repository, or the installation, sets.
@@ -109,8 +119,8 @@ impl Desk for FrontDesk {
         match reaching.filter(|_| by == Reach::Project) {
             None => Ok(()),
             Some(name) => {
-                let message = format!("`{name}` takes an admin of the whole installation");
-                Err(refuse(Code::NotAllowed, message, "leave it as it was, or ask one"))
+                let message = format!("only an admin of the whole installation can set `{name}`");
+                Err(refuse(Code::NotAllowed, message, "leave it unchanged, or ask one"))
             }
         }
     }
@@ -125,30 +135,23 @@ impl Desk for FrontDesk {
     }
 
     async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal> {
+        let asked = Instant::now();
+        let mut last = self.agents.last.lock().await;
+        if let Some((_, agents)) = last.as_ref().filter(|(begun, _)| *begun >= asked) {
+            return Ok(agents.clone());
+        }
+        let begun = Instant::now();
         let keys = self.installation.keys_now().await?;
-        let items = agent::items(&self.installation.environment, &keys).await?;
-        let names = |providers: Vec<harvest_agents::Provider>| {
-            providers.into_iter().map(|provider| provider.as_str().to_owned()).collect()
-        };
-        let infos = items.into_iter().map(|item| AgentInfo {
-            id: item.id,
-            name: item.name,
-            providers: names(item.providers),
-            features: serde_json::to_value(item.features).and_then(serde_json::from_value).unwrap_or_default(),
-            default: item.default,
-            installed: item.installed,
-            version: item.version,
-            usable_providers: names(item.usable_providers),
-            install_hint: item.install_hint,
-            key_hint: item.key_hint,
-        });
-        Ok(infos.collect())
+        let items = agent::items(&self.installation.environment, &keys, &self.agents.versions).await?;
+        let agents: Vec<AgentInfo> = items.into_iter().map(AgentInfo::from).collect();
+        *last = Some((begun, agents.clone()));
+        Ok(agents)
     }
 
     async fn check_agent(&self, id: &str) -> Result<AgentCheck, Refusal> {
         let Ok(place) = self.rehearsing.clone().try_lock_owned() else {
             let message = "another agent is being checked".to_owned();
-            return Err(refuse(Code::TooMany, message, "try again when that is over; it takes two minutes at most"));
+            return Err(refuse(Code::TooMany, message, "try again when it is done; it takes two minutes at most"));
         };
         let (global, environment) = (self.global.clone(), self.installation.environment.clone());
         let id = id.to_owned();
@@ -242,9 +245,11 @@ impl Desk for FrontDesk {
     }
 
     async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal> {
-        let secret = secret(&new.secret)?;
-        let name = named(new.name.as_deref().unwrap_or(DEFAULT_CREDENTIAL))?;
         let provider = new.provider.as_str().to_owned();
+        // Many servers of Ollama ask for none.
+        let needs_none = provider == "ollama" && new.secret.is_empty();
+        let secret = if needs_none { SecretString::from(String::new()) } else { secret(&new.secret)? };
+        let name = named(new.name.as_deref().unwrap_or(DEFAULT_CREDENTIAL))?;
         let new = credential::NewCredential { provider, scope, name, base_url: new.base_url };
         Ok(credential::keep(&self.installation, new, &secret).await?)
     }
@@ -306,7 +311,7 @@ fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
     absolute(&ask.repository)?;
     let convoy = ask.convoy.as_deref().map(named).transpose()?;
     let prompt = Prompt::new(ask.prompt.clone());
-    let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "say what to do"))?;
+    let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "describe the task"))?;
     let saved = SavedRequest {
         prompt: None,
         repo: Some(ask.repository.clone()),
@@ -340,7 +345,7 @@ fn millis(time: Duration) -> u64 {
 fn absolute(repository: &str) -> Result<(), Refusal> {
     if Path::new(repository).is_relative() && !repository.contains(':') {
         let message = format!("there is no repository called `{}`", clean(repository));
-        let help = "name one of GET /api/repositories, a whole path on the server's machine, or a URL";
+        let help = "name one of GET /api/repositories, an absolute path on the server's machine, or a URL";
         return Err(refuse(Code::NotARepository, message, help));
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use harvest_core::{Credential, Scope};
 use harvest_vault::SecretString;
@@ -190,7 +191,10 @@ impl Environment {
     pub fn user(&self) -> String {
         let named = self.text("USER").or_else(|| self.text("LOGNAME")).filter(|name| !name.is_empty());
         let uid = rustix::process::getuid().as_raw();
-        named.map(str::to_owned).or_else(|| account_name(uid)).unwrap_or_else(|| format!("uid {uid}"))
+        named
+            .map(str::to_owned)
+            .or_else(|| account_name(uid).map(str::to_owned))
+            .unwrap_or_else(|| format!("uid {uid}"))
     }
 
     /// Where programs are looked for.
@@ -270,7 +274,7 @@ fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
         return Err(Failure::refused(
             harvest_core::Code::BadOption,
             format!("{shown} can be read by others"),
-            format!("keep it to yourself: chmod 600 '{shown}'"),
+            format!("restrict it: chmod 600 '{shown}'"),
         ));
     }
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -281,9 +285,19 @@ fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
     Ok(text.lines().filter_map(pair).filter(|(_, value)| !value.is_empty()).collect())
 }
 
-/// The name of an account in the system's own list.
-fn account_name(uid: u32) -> Option<String> {
-    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+/// The name of the account that runs this process: in the system's own list, or wherever else the system has accounts from, such
+/// as a directory server.
+fn account_name(uid: u32) -> Option<&'static str> {
+    static NAME: OnceLock<Option<String>> = OnceLock::new();
+    let looked_up = || {
+        let own = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        name_in(&own, uid).or_else(|| name_in(&asked_of_the_system(uid), uid))
+    };
+    NAME.get_or_init(looked_up).as_deref()
+}
+
+/// As in `/etc/passwd`.
+fn name_in(accounts: &str, uid: u32) -> Option<String> {
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         let (name, number) = (fields.next()?, fields.nth(1)?);
@@ -291,9 +305,27 @@ fn account_name(uid: u32) -> Option<String> {
     })
 }
 
+#[expect(clippy::disallowed_methods, reason = "a program of the system, without anyone's environment")]
+fn asked_of_the_system(uid: u32) -> String {
+    let asked = std::process::Command::new("getent")
+        .args(["passwd", &uid.to_string()])
+        .env_clear()
+        .env("PATH", SYSTEM_PATH)
+        .output();
+    asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ollama_url;
+    use super::{asked_of_the_system, name_in, ollama_url};
+
+    #[test]
+    fn an_account_is_found_by_its_number_in_a_list_and_by_asking_the_system() {
+        let list = "root:x:0:0:root:/root:/bin/sh\nada:x:1001:1001::/home/ada:/bin/sh\n:x:1002:1002:::\n";
+        assert_eq!(name_in(list, 1001).as_deref(), Some("ada"));
+        assert_eq!([name_in(list, 1002), name_in(list, 1003)], [None, None]);
+        assert_eq!(name_in(&asked_of_the_system(0), 0).as_deref(), Some("root"));
+    }
 
     #[test]
     fn hosts_of_ollama() {

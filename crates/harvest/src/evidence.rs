@@ -77,7 +77,7 @@ pub fn attestor(data: &Path) -> Result<Attestor, Failure> {
         return Err(Failure::refused(Code::DataDirectory, message, help));
     }
     Attestor::load_or_create(&key).map_err(|error| {
-        let help = "check its owner and permissions; without it nothing can be signed as before";
+        let help = "check its owner and permissions; without it evidence cannot be signed";
         Failure::refused(Code::DataDirectory, error.to_string(), help)
     })
 }

@@ -1,6 +1,7 @@
 //! How the command line fails: one message with its code, what happened, why, and the way out.
 
 use harvest_core::{Code, FailureReason, Outcome, TaskStatus};
+use harvest_engine::{KeyInName, USE_A_PLAIN_NAME};
 use serde_json::json;
 
 use crate::output;
@@ -121,6 +122,12 @@ impl From<harvest_engine::Error> for Failure {
     }
 }
 
+impl From<KeyInName> for Failure {
+    fn from(error: KeyInName) -> Self {
+        Self::refused(Code::BadOption, error.to_string(), USE_A_PLAIN_NAME)
+    }
+}
+
 impl From<harvest_store::Error> for Failure {
     fn from(error: harvest_store::Error) -> Self {
         let exit = match error.code() {
@@ -171,7 +178,7 @@ fn help_for(code: Code) -> Option<String> {
         Code::UnknownTask => "see `harvest task list`",
         Code::UnknownSession => "see `harvest task list`; the ID of a task works too",
         Code::WorkRemoved => "start a new task: harvest task add",
-        Code::CannotFork => "see which events there are: harvest task logs ID --json",
+        Code::CannotFork => "list the events: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
         Code::AgentNotInstalled => {
             "install it, or use another: harvest agent list; --agent builtin is always available. A worker with --sandbox \

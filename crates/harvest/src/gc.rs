@@ -86,14 +86,15 @@ fn page(style: Style, collected: &Collected, dry_run: bool) -> String {
     });
     if collected.unpublished > 0 {
         lines.push(style.dim(&match collected.unpublished {
-            1 => "1 session kept: its branch is nowhere else (--unpublished removes it too)".to_owned(),
-            kept => format!("{kept} sessions kept: their branches are nowhere else (--unpublished removes them too)"),
+            1 => "1 session kept: its branch exists nowhere else (--unpublished removes it too)".to_owned(),
+            kept => format!("{kept} sessions kept: their branches exist nowhere else (--unpublished removes them too)"),
         }));
     }
     lines.join("\n")
 }
 
-fn plural(count: usize, word: &str) -> String {
+/// `1 file`, `2 files`.
+pub fn plural(count: usize, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 

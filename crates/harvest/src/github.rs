@@ -5,7 +5,7 @@ use std::sync::Arc;
 use harvest_core::{Clock, Code, DEFAULT_CREDENTIAL, Scope};
 use harvest_forge::github::webhook::Listener;
 use harvest_forge::github::{Account, Client, Host, NewApp, setup_page};
-use harvest_server::Webhooks;
+use harvest_server::{Webhooks, origin_of};
 use harvest_vault::{ExposeSecret, SecretString};
 
 use serde_json::json;
@@ -29,7 +29,7 @@ pub async fn github(global: &Global, environment: Environment, command: Github) 
     match (&options.code, &options.public_url) {
         (Some(code), _) => convert(global, environment, host, code, &options).await,
         (None, Some(public_url)) => {
-            let page = setup_page(host.web(), options.organisation.as_deref(), public_url);
+            let page = setup_page(host.web(), options.organisation.as_deref(), &origin_of(public_url)?);
             let _ = if global.json { output::json(&json!({ "page": page })) } else { output::line(&page) };
             let next = "save this as a file, open it in a browser, and press the button; then: harvest github setup --code CODE";
             output::complain(next);
@@ -99,9 +99,14 @@ pub fn account(opened: &[Opened], user: &str, clock: &Arc<dyn Clock>) -> Option<
 
 /// All that must never be shown of a credential.
 pub fn secrets(opened: &Opened) -> Vec<SecretString> {
-    match opened.record.credential.provider.as_str() {
-        PROVIDER => Account::secrets(&opened.secret),
-        _ => vec![SecretString::from(opened.secret.expose_secret().to_owned())],
+    secrets_of(&opened.record.credential.provider, &opened.secret)
+}
+
+/// The same of a credential that is not kept yet.
+pub fn secrets_of(provider: &str, secret: &SecretString) -> Vec<SecretString> {
+    match provider {
+        PROVIDER => Account::secrets(secret),
+        _ => vec![SecretString::from(secret.expose_secret().to_owned())],
     }
 }
 

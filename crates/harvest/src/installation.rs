@@ -90,12 +90,18 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// From when this returns, this process redacts the secrets.
+    pub fn learn(&self, secrets: &[SecretString]) -> Result<(), Failure> {
+        self.redactor.learn(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+    }
+
     /// Keys for models as of now: someone may have added or removed one since this process started.
     pub async fn keys_now(&self) -> Result<ModelKeys, Failure> {
         let records = self.store.credentials().await?;
         let keychain = Keychain::of(&self.environment, self.data.path());
         let opening = tokio::task::spawn_blocking(move || keychain.open(records).0);
         let opened = opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        self.learn(&opened.iter().flat_map(github::secrets).collect::<Vec<_>>())?;
         Ok(self.environment.model_keys()?.and_of(&opened))
     }
 
@@ -150,8 +156,8 @@ impl Installation {
         }
         if recovered.left > 0 && orphans == Orphans::Leave {
             let (agents, them) = match recovered.left {
-                1 => ("1 agent of a worker that was killed still works".to_owned(), "it"),
-                left => (format!("{left} agents of workers that were killed still work"), "them"),
+                1 => ("1 agent of a worker that was killed is still running".to_owned(), "it"),
+                left => (format!("{left} agents of workers that were killed are still running"), "them"),
             };
             output::complain(&format!(
                 "note: {agents}; `harvest up` or `harvest serve` takes {them} over, `harvest task cancel` ends one"
@@ -160,8 +166,8 @@ impl Installation {
         for task in &recovered.interrupted {
             let id = task.short();
             output::complain(&format!(
-                "note: task {id} is interrupted: its command was stopped; `harvest session resume {id}` continues it, and does \
-                 again what was done since its last checkpoint"
+                "note: task {id} is interrupted: its command was stopped; `harvest session resume {id}` continues it, and \
+                 repeats the work since its last checkpoint"
             ));
         }
         for task in &recovered.ended {

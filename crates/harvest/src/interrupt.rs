@@ -24,7 +24,7 @@ const PAGE: usize = 500;
 pub async fn interrupt(global: &Global, environment: Environment, options: Interrupt) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     if let Some(remote) = Remote::of(global, &environment)? {
-        show(global, style, &remote::interrupt(&remote, &options).await?);
+        show(global, style, options.id.as_deref(), &remote::interrupt(&remote, &options).await?);
         return Ok(Exit::Done);
     }
     let installation = Installation::open(global, environment).await?;
@@ -45,7 +45,7 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
         } else if options.id.is_some() {
             let status = installation.store.task(&task).await?.task.status;
             let message = format!("task {} is not running: it is {status}", task.short());
-            let help = "harvest task cancel ends a task that waits; harvest queue pause takes no more";
+            let help = "to end a waiting task: harvest task cancel; to start no more tasks: harvest queue pause";
             return Err(Failure::refused(Code::NotAtWork, message, help));
         }
     }
@@ -55,7 +55,7 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
         let detail = task::document(&installation, task).await?;
         items.push(Asked { id: task.clone(), status: detail.task.status, document: json!(detail) });
     }
-    show(global, style, &items);
+    show(global, style, options.id.as_deref(), &items);
     Ok(Exit::Done)
 }
 
@@ -67,10 +67,16 @@ pub struct Asked {
     pub document: Value,
 }
 
-fn show(global: &Global, style: Style, items: &[Asked]) {
+/// One that was named is shown as the API shows it, all of them as a list.
+fn show(global: &Global, style: Style, named: Option<&str>, items: &[Asked]) {
     let _ = if global.json {
-        let items: Vec<&Value> = items.iter().map(|asked| &asked.document).collect();
-        output::json(&json!({ "items": items, "next_cursor": null }))
+        match (named, items) {
+            (Some(_), [asked]) => output::json(&asked.document),
+            _ => {
+                let items: Vec<&Value> = items.iter().map(|asked| &asked.document).collect();
+                output::json(&json!({ "items": items, "next_cursor": null }))
+            }
+        }
     } else if items.is_empty() {
         output::line(&format!("{} no task is running", style.ok()))
     } else {
@@ -87,7 +93,7 @@ fn told(style: Style, id: &TaskId, status: TaskStatus) -> String {
                 style.ok()
             )
         }
-        status if status.is_finished() => format!("{} task {short} had ended: {status}", style.stopped()),
+        status if status.is_finished() => format!("{} task {short} has already ended: {status}", style.stopped()),
         status => format!("{} task {short} was asked to pause and is still {status}", style.stopped()),
     }
 }

@@ -181,7 +181,7 @@ fn unreadable(credential: &Credential, error: &dyn std::fmt::Display) -> Failure
     let Credential { id, provider, scope, .. } = credential;
     Failure::failed(
         Code::MasterKey,
-        format!("the credential {} for {provider} of {scope} is of no use: {error}", id.short()),
+        format!("the credential {} for {provider} of {scope} cannot be used: {error}", id.short()),
     )
 }
 

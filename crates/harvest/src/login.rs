@@ -76,7 +76,7 @@ pub fn server(url: &str) -> Result<String, Failure> {
         _ => return Err(refuse("it begins neither with https:// nor with http://")),
     };
     if host.is_empty() || host.contains(['/', '@', '?', '#']) {
-        return Err(refuse("it is more than a host and a port"));
+        return Err(refuse("it must be only a host and a port"));
     }
     Ok(url.to_ascii_lowercase())
 }
@@ -102,7 +102,7 @@ fn read(environment: &Environment) -> Result<BTreeMap<String, String>, Failure> 
     let Ok(metadata) = std::fs::metadata(&file) else { return Ok(BTreeMap::new()) };
     let shown = file.display();
     if metadata.permissions().mode() & 0o077 != 0 {
-        let help = format!("keep it to yourself: chmod 600 '{shown}'");
+        let help = format!("restrict it: chmod 600 '{shown}'");
         return Err(Failure::refused(Code::BadOption, format!("{shown} can be read by others"), help));
     }
     let refuse = |why: String| {

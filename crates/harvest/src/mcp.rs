@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use harvest_agents::mcp::{Catalogue, Entry};
 use harvest_core::{Code, McpAddress, McpCredential, McpServer};
+use harvest_engine::{check_name, check_name_in_file};
 use serde_json::json;
 
 use crate::cli::{Global, Mcp, McpAdd};
@@ -50,6 +51,7 @@ pub fn catalogue(environment: &Environment) -> Result<Catalogue, Failure> {
             Failure::refused(Code::BadConfig, format!("{}: {reason}", path.display()), help)
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.message().to_owned()))?;
+        check_name_in_file("the name of the file", &name).map_err(|error| refuse(error.to_string()))?;
         check_for_keys(&table, harvest_engine::looks_like_a_key).map_err(refuse)?;
         catalogue.with(&name, table.into()).map_err(|error| refuse(error.to_string()))
     })
@@ -125,7 +127,7 @@ impl Item {
 fn runs(server: &McpServer) -> &'static str {
     match (&server.at, &server.credential) {
         (McpAddress::Url { .. }, _) => "at its own host, called by the gateway",
-        (McpAddress::Program { .. }, Some(_)) => "in a sandbox of its own",
+        (McpAddress::Program { .. }, Some(_)) => "in its own sandbox",
         (McpAddress::Program { .. }, None) => "in the agent's sandbox",
     }
 }
@@ -208,10 +210,13 @@ async fn add(global: &Global, environment: &Environment, style: Style, options: 
         let help = "leave it out, and name it: --credential NAME --credential-as VARIABLE, then harvest credential add mcp --name NAME";
         Failure::refused(Code::BadOption, reason, help)
     };
+    check_name("NAME", &options.name)?;
     check_for_keys(&table, harvest_engine::looks_like_a_key).map_err(refuse)?;
     if installation::may_have_a_vault(global, environment) {
         let redactor = Installation::open(global, environment.clone()).await?.redactor;
         check_for_keys(&table, |text| redactor.finds(text)).map_err(refuse)?;
+        // Those that were kept are known from here on.
+        check_name("NAME", &options.name)?;
     }
     let before = catalogue(environment)?;
     let entry = match before.with(&options.name, table.clone().into()) {

@@ -13,6 +13,8 @@ use crate::installation::Installation;
 
 /// However often the queue changes, projects are not read more often than this.
 const PAUSE: Duration = Duration::from_millis(250);
+/// After a failure they are read again this often, until the settings or the database can be read.
+const AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone)]
 pub struct Directory {
@@ -58,6 +60,22 @@ impl Directory {
         self.tenancy.borrow().clone()
     }
 
+    /// What was taken out of a project is out of it while the settings cannot be read, too: nobody keeps a right by a typing error.
+    /// What was added waits until they can.
+    fn forget_removed(&self, before: &Known) {
+        let now = self.now();
+        let holds = |known: &Known, project: &str, repository: &String| {
+            let mut projects = known.projects.iter().filter(|kept| kept.name == project);
+            projects.any(|kept| kept.repositories.contains(repository))
+        };
+        let mut tenancy = Tenancy::clone(&self.last_tenancy());
+        for project in &mut tenancy.projects {
+            let is_removed = |one: &String| holds(before, &project.name, one) && !holds(&now, &project.name, one);
+            project.repositories.retain(|one| !is_removed(one));
+        }
+        self.tenancy.send_replace(Arc::new(tenancy));
+    }
+
     /// The same for what sandboxes may reach.
     pub fn hosts(&self, now: Hosts) -> Live<Hosts> {
         self.hosts.send_replace(Arc::new(now));
@@ -78,9 +96,9 @@ impl Installation {
             return Ok(());
         }
         // Members are believed at once, even if the settings cannot be read at the moment.
-        self.projects.known.send_replace(Arc::new(known));
+        let before = self.projects.known.send_replace(Arc::new(known));
         *untold = true;
-        let settings = self.settings()?;
+        let settings = self.settings().inspect_err(|_| self.projects.forget_removed(&before))?;
         self.projects.tenancy.send_replace(Arc::new(settings.tenancy()));
         self.projects.hosts.send_replace(Arc::new(settings.hosts()));
         *untold = false;
@@ -88,16 +106,64 @@ impl Installation {
     }
 }
 
-/// Reads them again whenever someone may have changed one.
+/// Reads them again whenever someone may have changed one. A change that the engine could not be told of, because the settings
+/// or the database could not be read, is told as soon as they can.
 pub async fn follow(installation: &Installation) -> Infallible {
-    let mut changes = installation.store.watch_queue();
+    keep_up(installation.store.watch_queue(), async || installation.projects_again().await).await
+}
+
+async fn keep_up(mut changes: watch::Receiver<u64>, read: impl AsyncFn() -> Result<(), Failure>) -> Infallible {
+    let mut has_failed = false;
     loop {
-        if changes.changed().await.is_err() {
+        let changed = match has_failed {
+            true => tokio::time::timeout(AGAIN, changes.changed()).await.unwrap_or(Ok(())),
+            false => changes.changed().await,
+        };
+        if changed.is_err() {
             return std::future::pending().await;
         }
-        if let Err(failure) = installation.projects_again().await {
+        let outcome = read().await;
+        if let (Err(failure), false) = (&outcome, has_failed) {
             tracing::warn!(reason = failure.message, "projects cannot be read for the moment");
         }
+        has_failed = outcome.is_err();
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use harvest_core::Code;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_that_could_not_be_told_is_told_without_another_one() {
+        let (change, changes) = watch::channel(0);
+        let (reads, told) = (Cell::new(0), Cell::new(0));
+        let read = async || {
+            reads.set(reads.get() + 1);
+            if reads.get() < 3 {
+                return Err(Failure::failed(Code::BadConfig, "`budget_usd` is no amount".to_owned()));
+            }
+            told.set(told.get() + 1);
+            Ok(())
+        };
+        let keeping_up = keep_up(changes, read);
+        change.send_replace(1);
+        let all = async {
+            while told.get() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            // What was told is not told again while nothing changes.
+            tokio::time::sleep(PAUSE + 2 * AGAIN).await;
+        };
+        tokio::select! {
+            never = keeping_up => match never {},
+            done = tokio::time::timeout(Duration::from_secs(60), all) => done.unwrap(),
+        }
+        assert_eq!((reads.get(), told.get()), (3, 1));
     }
 }

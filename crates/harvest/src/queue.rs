@@ -1,7 +1,7 @@
-//! `harvest queue …`: how the queue is worked off, changed while it is.
+//! `harvest queue …`: pauses, resizes and caps of the queue.
 
 use harvest_core::Code;
-use harvest_store::QueueSettings;
+use harvest_store::{QueueChange, WorkerAgents};
 
 use crate::cli::{CapSize, Global, PoolSize, Queue};
 use crate::environment::Environment;
@@ -18,24 +18,29 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
     }
     let installation = Installation::open(global, environment).await?;
     let store = &installation.store;
-    let settings = store.queue_settings().await?;
+    let pause = |paused| QueueChange { paused: Some(paused), agents: None };
     match &command {
         Queue::Resize { agents: PoolSize(agents) } => {
-            store.set_queue(QueueSettings { agents: *agents, ..settings }).await?;
+            let agents = agents.map_or(WorkerAgents::AsStarted, WorkerAgents::Exactly);
+            store.change_queue(QueueChange { paused: None, agents: Some(agents) }).await?;
         }
-        Queue::Pause => store.set_queue(QueueSettings { paused: true, ..settings }).await?,
-        Queue::Resume => store.set_queue(QueueSettings { paused: false, ..settings }).await?,
+        Queue::Pause => store.change_queue(pause(true)).await?,
+        Queue::Resume => store.change_queue(pause(false)).await?,
         Queue::Cap { name, size: CapSize(size) } => {
-            if size.is_some() && harvest_engine::cap_holds_access(name) {
-                let message =
-                    "the name holds a user, a password, a query or a key, and names of caps are stored and shown";
+            if !harvest_engine::may_change_cap(store.as_ref(), name, *size).await? {
+                let message = "the name contains a user name, password, query or key; names of caps are stored and \
+                               visible to others";
                 return Err(Failure::refused(Code::BadOption, message, "name it as `harvest repo list` shows it"));
             }
-            store.set_cap(&harvest_engine::cap_name(name), *size).await?;
+            if let Err(unknown) = harvest_engine::set_cap(store.as_ref(), name, *size).await? {
+                return Err(Failure::refused(Code::BadOption, unknown.to_string(), unknown.help()));
+            }
         }
     }
     let _ = match global.json {
-        true => output::json(&harvest_server::Queue::read(store.as_ref()).await?),
+        true => output::json(
+            &harvest_server::Queue::read(store.as_ref(), installation.data.path(), installation.clock.now()).await?,
+        ),
         false => output::line(&words(style, &command)),
     };
     Ok(Exit::Done)

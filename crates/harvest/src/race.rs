@@ -13,7 +13,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::run::{Ended, stop_on_signals, work};
-use crate::task::warnings;
+use crate::task::{document, warnings};
 use crate::view::{Activity, Style, clean};
 
 /// What each of those who race is asked.
@@ -56,7 +56,10 @@ pub async fn add(
         given.extend(warnings::of(installation.store.as_ref(), &entrant.session).await?);
     }
     let tasks: Vec<Task> = submitted.into_iter().map(|submitted| submitted.task).collect();
-    say_queued(global, style, &race, &tasks);
+    match tasks.first().filter(|_| global.json) {
+        Some(first) => _ = output::json(&document(installation, &first.id).await?),
+        None => say_queued(style, &race, &tasks),
+    }
     // Most of them are true of all who race.
     given.sort();
     given.dedup();
@@ -65,14 +68,10 @@ pub async fn add(
 }
 
 /// Who races, for whoever asked for it.
-pub fn say_queued(global: &Global, style: Style, race: &Race, tasks: &[Task]) {
-    let _ = if global.json {
-        output::json(&serde_json::json!({ "race": race, "items": tasks, "next_cursor": null }))
-    } else {
-        let name = |task: &Task| format!("{} ({})", task.id.short(), clean(&task.agent));
-        let names: Vec<String> = tasks.iter().map(name).collect();
-        output::line(&format!("{} {} is queued: {}", style.ok(), style.bold(&race.id), names.join(", ")))
-    };
+pub fn say_queued(style: Style, race: &Race, tasks: &[Task]) {
+    let name = |task: &Task| format!("{} ({})", task.id.short(), clean(&task.agent));
+    let names: Vec<String> = tasks.iter().map(name).collect();
+    let _ = output::line(&format!("{} {} is queued: {}", style.ok(), style.bold(&race.id), names.join(", ")));
 }
 
 /// `harvest run --race`: all of them in this process, to the verdict.
@@ -212,10 +211,15 @@ fn page(style: Style, table: &RaceTable) -> String {
         };
         let what = clean(&row.verdict);
         let model = row.model.as_deref().map(|model| format!(":{}", clean(model))).unwrap_or_default();
-        let changed = row.changed_lines.map(|lines| format!(" {dot} {lines} lines")).unwrap_or_default();
-        let took = row.duration_ms.map(|millis| format!(" {dot} {:.1} s", millis as f64 / 1000.0)).unwrap_or_default();
+        let changed = match row.changed_lines {
+            None => String::new(),
+            Some(1) => format!(" {dot} 1 line"),
+            Some(lines) => format!(" {dot} {lines} lines"),
+        };
+        let total =
+            row.duration_ms.map(|millis| format!(" {dot} total {:.1} s", millis as f64 / 1000.0)).unwrap_or_default();
         lines.push(format!(
-            "  {sign} {} {}{model} {dot} {what} {dot} {}{changed}{took}",
+            "  {sign} {} {}{model} {dot} {what} {dot} {}{changed}{total}",
             row.task_id.short(),
             clean(&row.agent),
             row.cost_usd

@@ -5,7 +5,7 @@ use harvest_core::{Code, Timestamp};
 use harvest_engine::prepare::{
     Attempts, Keeper, Progress, Report, Settings, Standing, Status, forget_unknown, standing,
 };
-use harvest_engine::{Engine, ModelChoice, Ownership, Stop};
+use harvest_engine::{Engine, ModelChoice, Ownership, Stop, check_name};
 use harvest_store::{OwnerKind, Repository};
 use harvest_workspace::Mirror;
 use serde_json::{Value, json};
@@ -66,13 +66,17 @@ pub fn show_added(global: &Global, style: Style, repository: &Value, name: &str)
 /// Checks a repository and keeps it.
 pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repository, Failure> {
     check_for_keys(installation, &options)?;
+    let names = [("name", options.name.as_ref()), ("branch", options.branch.as_ref())].into_iter();
+    for (field, text) in names.chain(options.sparse.iter().map(|path| ("sparse", Some(path)))) {
+        text.map_or(Ok(()), |text| check_name(field, text))?;
+    }
     let forge = installation.forges.open(&options.source).await?;
     forge.resolve(options.branch.as_deref()).await?;
     let source = forge.name().to_owned();
     let name = options.name.unwrap_or_else(|| default_name(&source));
     let known = installation.store.repositories().await?;
     if let Some(other) = known.iter().find(|known| known.name == name && known.source != source) {
-        let message = format!("`{name}` is the name of {}", other.source);
+        let message = format!("`{name}` is already the name of {}", other.source);
         return Err(Failure::refused(Code::BadOption, message, "choose another with --name"));
     }
     let settings = Settings {
@@ -105,7 +109,7 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
 
 /// The address and the commands of a repository are stored as they are, and shown to whoever sees the repository.
 fn check_for_keys(installation: &Installation, options: &RepoAdd) -> Result<(), Failure> {
-    let sandboxed = "leave it out: keep it with `harvest credential add`, and the gateway adds it to requests";
+    let sandboxed = "leave it out: store it with `harvest credential add`, and the gateway adds it to requests";
     let here = "let the command read it from a file that only you may read";
     if installation.redactor.finds(&options.source) {
         let url = installation.redactor.redact(&options.source).into_owned();
@@ -115,8 +119,9 @@ fn check_for_keys(installation: &Installation, options: &RepoAdd) -> Result<(), 
         [("setup", &options.setup, sandboxed), ("build", &options.build, sandboxed), ("alert", &options.alert, here)]
     {
         if command.as_deref().is_some_and(|command| installation.redactor.finds(command)) {
-            let message =
-                format!("{field}: the command holds a key, and commands of a repository are stored and shown");
+            let message = format!(
+                "{field}: the command contains a key; commands of a repository are stored and visible to others"
+            );
             return Err(Failure::refused(Code::BadOption, message, help));
         }
     }
@@ -319,10 +324,7 @@ fn summary(style: Style, report: &Report) -> String {
             };
             let mut text = format!("\n{} {name} at {commit} {dot} {size} {dot} {time}\n  {what}", style.ok());
             if report.build_error.is_some() {
-                text.push_str(&format!(
-                    "\n  {} the build command failed; sessions start all the same",
-                    style.stopped()
-                ));
+                text.push_str(&format!("\n  {} the build command failed; sessions start anyway", style.stopped()));
             }
             text
         }

@@ -201,7 +201,7 @@ pub async fn work(
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),
-        Err(panic) => Err(Failure::failed(Code::Internal, format!("the engine broke down: {panic}"))),
+        Err(panic) => Err(Failure::failed(Code::Internal, format!("the engine crashed: {panic}"))),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use harvest_core::{Code, Cost, Priority, Prompt};
-use harvest_engine::{Queueing, Request};
+use harvest_engine::{Queueing, Request, check_name};
 use serde::{Deserialize, Serialize};
 
 use crate::ask;
@@ -78,6 +78,9 @@ impl SavedRequest {
     }
 
     pub fn to_json(&self) -> Result<serde_json::Value, Failure> {
+        for (field, name) in [("base", &self.base), ("convoy", &self.convoy)] {
+            name.as_deref().map_or(Ok(()), |name| check_name(field, name))?;
+        }
         let value = serde_json::to_value(self).map_err(|error| Failure::failed(Code::Internal, error.to_string()));
         // Prompts are cleaned by themselves; every other text may hold a key as well.
         value.map(|mut value| {

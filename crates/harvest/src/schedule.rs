@@ -316,7 +316,7 @@ impl Asking {
                 OwnerRight::Token { .. } => {
                     "the token it was created with is revoked, has expired, or may no longer create tasks there"
                 }
-                _ => "they may no longer give tasks there",
+                _ => "they may no longer create tasks there",
             };
             return Err(format!("its owner {user} is refused: {why}; have someone else create the schedule again"));
         }
@@ -333,8 +333,8 @@ impl Asking {
         }
         match (saved.budget_usd, settings.for_repository(repository).money(Key::BudgetUsd)) {
             (Some(asked), Some(most)) if asked > most => Err(format!(
-                "its budget of {asked} is more than the {most} that tasks of this project may cost now; make the schedule \
-                 anew with less, or have an admin raise the project's `budget_usd`"
+                "its budget of {asked} is more than the {most} that tasks of this project may cost now; create the \
+                 schedule again with less, or have an admin raise the project's `budget_usd`"
             )),
             _ => Ok(()),
         }

@@ -3,7 +3,7 @@
 use harvest_core::{Code, Role, Scope};
 use harvest_server::{GithubSignIn, Secret};
 use harvest_store::{CredentialRecord, Store};
-use harvest_vault::{ExposeSecret, SecretString};
+use harvest_vault::{ExposeSecret, Redactor, SecretString};
 
 use crate::config::Key;
 use crate::credential::{self, NewCredential};
@@ -82,8 +82,12 @@ async fn records(
     Ok(store.credentials().await?.into_iter().filter(wanted).collect())
 }
 
-/// Beside everything else: the master key may come from a slow command.
+/// Beside everything else: the master key may come from a slow command. What was opened is redacted from then on.
 async fn open(keychain: Keychain, records: Vec<CredentialRecord>) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+    let internal = |error: String| Failure::failed(Code::Internal, error);
     let opening = tokio::task::spawn_blocking(move || keychain.open(records));
-    opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+    let (opened, failed) = opening.await.map_err(|error| internal(error.to_string()))?;
+    let redactor = Redactor::of_process().map_err(|error| internal(error.to_string()))?;
+    redactor.learn(opened.iter().map(|one| &one.secret)).map_err(|error| internal(error.to_string()))?;
+    Ok((opened, failed))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use harvest_core::{Cost, TaskStatus};
 use harvest_store::{Convoy, OwnerKind, QueueState, Spending, TaskQuery};
-use serde_json::json;
 
 use crate::cli::Global;
 use crate::convoy;
@@ -16,7 +15,10 @@ use crate::remote::{self, Remote};
 use crate::task::look;
 use crate::view::Style;
 
-const RUNNING_SHOWN: usize = 20;
+/// The tasks that are listed: those that run, and those that wait for a person.
+pub const SHOWN: [TaskStatus; 3] = [TaskStatus::Running, TaskStatus::AwaitingApproval, TaskStatus::Interrupted];
+/// Of each status.
+pub const MOST_SHOWN: usize = 20;
 const WATCH: Duration = Duration::from_secs(1);
 
 pub async fn status(global: &Global, environment: Environment, watch: bool) -> Result<Exit, Failure> {
@@ -44,25 +46,22 @@ async fn show(
     watch: bool,
 ) -> Result<Result<(), output::Closed>, Failure> {
     let store = &installation.store;
+    if global.json {
+        let (data, now) = (installation.data.path(), installation.clock.now());
+        return Ok(output::json(&harvest_server::Queue::read(store.as_ref(), data, now).await?));
+    }
     let (queue, convoys, owners) = (store.queue().await?, store.convoys().await?, store.owners().await?);
-    let query = TaskQuery { status: Some(TaskStatus::Running), limit: RUNNING_SHOWN, ..TaskQuery::default() };
-    let running = store.tasks(query).await?.items;
+    let mut shown = Vec::new();
+    for status in SHOWN {
+        let query = TaskQuery { status: Some(status), limit: MOST_SHOWN, ..TaskQuery::default() };
+        shown.extend(store.tasks(query).await?.items);
+    }
     let spending = store.spending(&harvest_engine::day_of(installation.clock.now())).await?;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
     let mut holding: Vec<String> = owners.iter().filter_map(|owner| owner.holding.clone()).collect();
     // A worker on a full disk cannot write down that it is.
     let no_room = harvest_engine::no_room(installation.data.path()).filter(|_| workers > 0 && holding.is_empty());
     holding.extend(no_room);
-    if global.json {
-        return Ok(output::json(&json!({
-            "queue": queue,
-            "convoys": convoys,
-            "workers": workers,
-            "holding": holding,
-            "running": running,
-            "today": spending,
-        })));
-    }
     let mut text = if watch && style.terminal { "\u{1b}[H\u{1b}[2J".to_owned() } else { String::new() };
     text.push_str(&page(style, &queue, &convoys, workers));
     for why in holding {
@@ -73,7 +72,7 @@ async fn show(
     for one in &spending {
         text.push_str(&format!("\n{}", today(style, one, tenancy.daily(&one.account))));
     }
-    for line in look::table(style, &running, &look::Statuses::new(), installation.clock.now()).lines() {
+    for line in look::table(style, &shown, &look::Statuses::new(), installation.clock.now()).lines() {
         text.push_str(&format!("\n  {line}"));
     }
     Ok(output::line(&text))
@@ -86,10 +85,24 @@ fn today(style: Style, spending: &Spending, limit: Option<Cost>) -> String {
     let calls = if *calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
     let under_way = match *reserved_usd {
         Cost::ZERO => String::new(),
-        reserved => format!(" {} {reserved} set aside", style.dot()),
+        reserved => format!(" {} {reserved} reserved", style.dot()),
     };
     let name = style.dim(&format!("{:<9}", "today"));
     format!("{name}  {} {cost_usd}{limit} {} {calls}{under_way}", crate::view::clean(account), style.dot())
+}
+
+/// The tasks that wait for a person, and what to do about them; `None` when there are none.
+pub fn for_people(style: Style, count: impl Fn(&str) -> u64) -> Option<String> {
+    let kinds = [
+        (TaskStatus::AwaitingApproval, "awaiting approval", "harvest task approve|reject ID"),
+        (TaskStatus::Interrupted, "interrupted", "harvest session resume ID"),
+    ];
+    let some = kinds.into_iter().map(|(status, words, command)| (count(status.as_str()), words, command));
+    let some: Vec<String> = some
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, words, command)| format!("{count} {words} ({})", style.dim(command)))
+        .collect();
+    (!some.is_empty()).then(|| some.join(&format!(" {} ", style.dot())))
 }
 
 fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) -> String {
@@ -99,7 +112,11 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
     let mut lines = Vec::new();
     let mut field = |name: &str, value: String| lines.push(format!("{}  {value}", style.dim(&format!("{name:<9}"))));
     let paused = if queue.settings.paused { style.warn(" (paused)") } else { String::new() };
-    let size = queue.settings.agents.map(|agents| format!(" {dot} {agents} agents each")).unwrap_or_default();
+    let size = match queue.settings.agents {
+        None => String::new(),
+        Some(1) => format!(" {dot} 1 agent each"),
+        Some(agents) => format!(" {dot} {agents} agents each"),
+    };
     field("workers", format!("{workers}{size}{paused}"));
     field("working", format!("{}", turns.claimed));
     field(
@@ -109,6 +126,10 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
             turns.ready, turns.blocked, turns.waiting, turns.parked
         ),
     );
+    let waiting = for_people(style, count);
+    if let Some(waiting) = waiting {
+        field("for you", waiting);
+    }
     let failures: Vec<String> = queue.failures.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
     let failed = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join(", ")) };
     field(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use harvest_core::{Code, Prompt, Timestamp};
+use harvest_engine::check_name;
 use harvest_store::Template as Stored;
 use minijinja::{Environment as Jinja, UndefinedBehavior};
 use serde_json::{Value, json};
@@ -69,6 +70,7 @@ pub async fn keep(
     mut saved: SavedRequest,
     prompt: Prompt,
 ) -> Result<Stored, Failure> {
+    check_name("name", &name)?;
     let prompt = ask::without_secrets(prompt)?;
     parameters(prompt.as_str())?;
     if saved.repo.is_some() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harvest_core::{Code, Role, Timestamp, TokenId};
+use harvest_engine::{USE_A_PLAIN_NAME, check_name};
 use harvest_server::Mint;
 use harvest_store::{AccessToken, TokenKind, describe};
 use serde::{Deserialize, Serialize};
@@ -60,20 +61,19 @@ async fn create(
     style: Style,
     options: TokenCreate,
 ) -> Result<Exit, Failure> {
-    for (option, text) in [("--name", Some(&options.name)), ("--user", options.user.as_ref())] {
-        if text.is_some_and(|text| text.trim().is_empty() || text.contains(char::is_control)) {
+    let names = options.user.iter().map(|user| ("--user", user));
+    let names = names.chain(options.project.iter().map(|project| ("--project", project)));
+    for (option, text) in names.chain([("--name", &options.name)]) {
+        if text.trim().is_empty() || text.contains(char::is_control) {
             let message = format!("{option} is empty or has control characters");
-            return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
+            return Err(Failure::refused(Code::BadOption, message, USE_A_PLAIN_NAME));
         }
-        if text.is_some_and(|text| harvest_engine::looks_like_a_key(text)) {
-            let message = format!("{option} holds a key, and names are stored and shown");
-            return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
-        }
+        check_name(option, text)?;
     }
     if options.user.as_deref().is_some_and(harvest_core::belongs_to_github) {
         let message =
-            "--user is the name of a person or program on GitHub: it begins with `github:` or ends in `[bot]`";
-        return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
+            "--user is reserved for people and programs on GitHub: it begins with `github:` or ends in `[bot]`";
+        return Err(Failure::refused(Code::BadOption, message, USE_A_PLAIN_NAME));
     }
     let mint = Mint {
         kind: TokenKind::Api,
@@ -155,7 +155,7 @@ pub fn find<'t, T>(tokens: &'t [T], id: impl Fn(&T) -> &TokenId, prefix: &str) -
         }
         _ => {
             let message = format!("no token's id begins with `{}`", clean(prefix));
-            Err(Failure::refused(Code::UnknownToken, message, "see which there are: harvest token list"))
+            Err(Failure::refused(Code::UnknownToken, message, "list them: harvest token list"))
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::usage::Census;
 pub enum Error {
     #[error("usage: harvest-runner attempt UID GID FILTER -- PROGRAM [ARGUMENT]...")]
     Usage,
-    #[error("root may not be who a process runs as: another uid is needed")]
+    #[error("a process must not run as root: another uid is needed")]
     NotAsRoot,
     #[error("the system call filter: {0}")]
     Filter(io::Error),
@@ -150,17 +150,16 @@ fn kill_below() -> bool {
     let Some(own) = i32::try_from(std::process::id()).ok().and_then(Pid::from_raw) else { return false };
     let mut stopped = HashSet::new();
     loop {
-        let family = Census::take().below(own).pids();
+        let census = Census::take().below(own);
+        let family = census.entries();
         let before = stopped.len();
-        for pid in &family {
-            if stopped.insert(*pid) {
-                let _ = rustix::process::kill_process(*pid, Signal::STOP);
+        for process in family {
+            if stopped.insert(process.identity()) {
+                process.signal(Signal::STOP);
             }
         }
         if stopped.len() == before {
-            for pid in &family {
-                let _ = rustix::process::kill_process(*pid, Signal::KILL);
-            }
+            family.iter().for_each(|process| process.signal(Signal::KILL));
             return !family.is_empty();
         }
     }

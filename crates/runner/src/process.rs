@@ -53,6 +53,10 @@ pub fn signal(boot: &Boot, process: &Process, signal: Signal) {
         return;
     }
     process.signalled.set(Some(signal));
+    // Its number, and that of its group, may be another's by now.
+    if process.is_reaped.get() {
+        return;
+    }
     let number = match signal {
         Signal::Interrupt => rustix::process::Signal::INT,
         Signal::Terminate => rustix::process::Signal::TERM,
@@ -210,11 +214,16 @@ impl Begun {
         let reading = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)].map(|(stream, pipe)| {
             tokio::task::spawn_local(collect(boot.clone(), registry.clone(), process.clone(), stream, pipe))
         });
-        let ended = child.wait().await;
+        let ended = child.ended().await;
+        if let (true, Some(pid)) = (boot.wrap.is_empty(), process.pid.get()) {
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+        let ended = match ended {
+            Ok(()) => child.wait().await,
+            Err(error) => Err(error),
+        };
+        process.is_reaped.set(true);
         if boot.wrap.is_empty() {
-            if let Some(pid) = process.pid.get() {
-                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-            }
             let (name, value) = mark(boot, &process.id);
             tree::kill_marked(&format!("{name}={value}")).await;
         }

@@ -36,6 +36,11 @@ impl Child {
         wait4(self.pid)
     }
 
+    /// When it has ended. Until it has been waited for, its number is nobody else's.
+    pub async fn ended(&self) -> io::Result<()> {
+        self.handle.readable().await.map(drop)
+    }
+
     pub async fn wait(&self) -> io::Result<Ended> {
         loop {
             let mut ready = self.handle.readable().await?;

@@ -46,6 +46,8 @@ pub struct Process {
     pub failure: RefCell<Option<Failure>>,
     /// The last signal that someone asked for.
     pub signalled: Cell<Option<Signal>>,
+    /// Whether it has ended and was waited for.
+    pub is_reaped: Cell<bool>,
     pub input: Input,
     /// How far it was sent to whoever is listening; none while no one asked.
     cursor: Cell<Option<u64>>,
@@ -81,6 +83,7 @@ impl Process {
             end: RefCell::new(None),
             failure: RefCell::new(None),
             signalled: Cell::new(None),
+            is_reaped: Cell::new(false),
             input: Input::default(),
             cursor: Cell::new(Some(0)),
             limit: Cell::new(WINDOW),

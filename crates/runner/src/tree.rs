@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The first child of `parent`: for bubblewrap, the init of the namespace it made.
 pub fn child_of(parent: Pid) -> Option<Pid> {
@@ -27,7 +27,12 @@ pub async fn kill_marked(mark: &str) {
             return;
         }
         for pid in marked {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            // Looked at again with the handle open: the number may have passed to another process.
+            if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
+                && is_marked(pid, mark)
+            {
+                let _ = pidfd_send_signal(&handle, Signal::KILL);
+            }
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

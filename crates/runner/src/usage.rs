@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// So many entries are looked at before others get their turn.
 const STEP: usize = 256;
@@ -24,8 +24,31 @@ const MAX_DEPTH: usize = 4096;
 pub struct Entry {
     pid: i32,
     parent: i32,
+    /// Clock ticks since the machine started.
+    started: u64,
     pub threads: u64,
     pub resident: u64,
+}
+
+impl Entry {
+    /// What tells it apart from later processes with the same number.
+    pub fn identity(&self) -> (i32, u64) {
+        (self.pid, self.started)
+    }
+
+    /// Sends it a signal, unless its number has passed to another process since the census.
+    pub fn signal(&self, signal: Signal) {
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
+        let handle = pidfd_open(pid, PidfdFlags::empty());
+        if read(self.pid).is_none_or(|now| now.started != self.started) {
+            return;
+        }
+        // A container may have no room for a handle, or know none. It has a pid namespace of its own, without strangers.
+        match handle.and_then(|handle| pidfd_send_signal(&handle, signal)) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(_) => drop(kill_process(pid, signal)),
+        }
+    }
 }
 
 /// Everyone there is in this pid namespace, but for ourselves, in order of their pids.
@@ -42,8 +65,8 @@ impl Census {
         Self(all)
     }
 
-    pub fn pids(&self) -> Vec<Pid> {
-        self.0.iter().filter_map(|entry| Pid::from_raw(entry.pid)).collect()
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
     }
 
     pub fn threads(&self) -> u64 {
@@ -96,11 +119,12 @@ impl Census {
 
 fn read(pid: i32) -> Option<Entry> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, so count from its end: state is field 3, the parent 4, threads 20, pages 24.
+    // The name in parentheses may hold anything, so count from its end: state is field 3, the parent 4, threads 20, start time 22, pages 24.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let parent = fields.get(1)?.parse().ok()?;
-    Some(Entry { pid, parent, threads: number(20)?, resident: number(24)? * rustix::param::page_size() as u64 })
+    let resident = number(24)? * rustix::param::page_size() as u64;
+    Some(Entry { pid, parent, started: number(22)?, threads: number(20)?, resident })
 }
 
 fn proportional(pid: i32) -> Option<u64> {
@@ -207,7 +231,11 @@ mod tests {
         assert_eq!((family.0.len(), family.threads()), (1, 1));
         assert!(family.resident() > 0 && family.proportional() > 0);
         assert!(family.proportional() <= family.resident());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        // One that started at another time is another process, which is left alone.
+        Entry { started: family.0[0].started + 1, ..family.0[0] }.signal(Signal::KILL);
+        child.stdin.as_mut().unwrap().write_all(b"?").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        family.0[0].signal(Signal::KILL);
+        assert!(!child.wait().unwrap().success());
     }
 }

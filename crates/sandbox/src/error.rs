@@ -11,7 +11,7 @@ pub enum Error {
     ToolMissing,
     #[error("bubblewrap {found} is too old; version {needed} or newer is needed")]
     ToolTooOld { found: String, needed: &'static str },
-    #[error("this host does not allow user namespaces, which keep a sandbox apart: {detail}; {fix}")]
+    #[error("this host does not allow user namespaces, which isolate a sandbox: {detail}; {fix}")]
     NamespacesForbidden { detail: String, fix: String },
     #[error(
         "no container engine answers: {detail}; start Docker or Podman, or name its socket in HARVEST_CONTAINER_SOCKET"

@@ -1,6 +1,7 @@
 //! What this host offers: bubblewrap, user namespaces, overlayfs.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Strength};
@@ -55,7 +56,9 @@ impl Tool {
     pub fn find() -> Result<Self, Error> {
         let path = PLACES.iter().map(Path::new).find(|path| path.exists()).ok_or(Error::ToolMissing)?;
         let path = path.to_owned();
-        let output = command(&path).arg("--version").output().map_err(|error| Error::io(&path, error))?;
+        // In a group of its own: a Ctrl-C at the terminal is for Harvest.
+        let asked = command(&path).process_group(0).arg("--version").output();
+        let output = asked.map_err(|error| Error::io(&path, error))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = parse_version(&text).ok_or_else(|| Error::failed(format!("`bwrap --version` says {text:?}")))?;
         if version < MINIMUM {

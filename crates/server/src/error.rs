@@ -10,7 +10,7 @@ pub enum Error {
     NobodySignsIn { address: SocketAddr },
     #[error("the public address `{url}` cannot be used: {why}")]
     BadPublicUrl { url: String, why: &'static str },
-    #[error("{address} cannot be listened on")]
+    #[error("cannot listen on {address}")]
     CannotListen { address: SocketAddr, source: std::io::Error },
     #[error("anyone with an account at GitHub could sign in")]
     OpenToEveryone,
@@ -40,10 +40,10 @@ impl Error {
     pub fn help(&self) -> Option<&'static str> {
         match self {
             Self::UnsafeAddress { .. } => {
-                Some("listen on 127.0.0.1, or name the address that a proxy with TLS gives it: --public-url https://…")
+                Some("listen on 127.0.0.1, or, behind a proxy with TLS, name its address: --public-url https://…")
             }
             Self::NobodySignsIn { .. } => {
-                Some("set up signing in with GitHub, [sign_in] in harvest.toml; where tokens are enough: --tokens-only")
+                Some("set up sign-in with GitHub, [sign_in] in harvest.toml; if tokens are enough: --tokens-only")
             }
             Self::BadPublicUrl { .. } => Some("write it like https://harvest.example.com, without a path"),
             Self::CannotListen { .. } => Some("choose another address: --listen 127.0.0.1:7071"),

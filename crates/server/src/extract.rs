@@ -30,7 +30,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
-            let detail = "the body has to be JSON and say so";
+            let detail = "the body must be JSON, and its content type must say so";
             let problem = Problem::new(Code::BadRequest, detail).about("Content-Type");
             let status = axum::http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return Err(problem.with_status(status).help("send `Content-Type: application/json`"));
@@ -46,10 +46,7 @@ pub fn check_name(field: &str, text: &str) -> Result<(), Problem> {
         let detail = format!("it is empty, longer than {LONGEST} bytes, or has control characters");
         return Err(Problem::bad(field, detail));
     }
-    if harvest_engine::looks_like_a_key(text) {
-        return Err(Problem::bad(field, "it holds a key, and names are stored and shown"));
-    }
-    Ok(())
+    Ok(harvest_engine::check_name(field, text)?)
 }
 
 /// An object as the document describes it: an array of its fields' values is none, and `37.0` is a whole number.
@@ -164,7 +161,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Id<T> {
             Ok(Path(id)) => Ok(Self(id)),
             Err(_) => Err(Problem::new(Code::UnknownAddress, "the path has no id of this kind")
                 .about("path")
-                .help("ids have 16 characters out of 0-9 and a-z without i, l, o, u")),
+                .help("ids have 16 characters from 0-9 and a-z without i, l, o, u")),
         }
     }
 }

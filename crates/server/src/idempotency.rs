@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
-use harvest_engine::{failpoint, looks_like_a_key};
+use harvest_engine::{check_name, failpoint};
 use harvest_store::{Answer, AnswerKey, Begun, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
@@ -55,9 +55,7 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
         let detail = format!("the key is empty, longer than {LONGEST} bytes, or not ASCII");
         return Err(Problem::bad("Idempotency-Key", detail));
     };
-    if looks_like_a_key(&given) {
-        return Err(Problem::bad("Idempotency-Key", "it holds a credential, and would be stored"));
-    }
+    check_name("Idempotency-Key", &given)?;
     let principal = request.extensions().get::<Principal>().cloned();
     let Some(principal) = principal else { return Ok(next.run(request).await) };
     let (mut parts, body) = request.into_parts();
@@ -84,7 +82,7 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
             return Err(problem.help("ask again in a moment"));
         }
         Begun::Reused => {
-            let detail = "the key was used for something else";
+            let detail = "the key was used for another request";
             let problem = Problem::new(Code::KeyReused, detail).about("Idempotency-Key");
             return Err(problem.with_status(StatusCode::UNPROCESSABLE_ENTITY).help("use a new key"));
         }

@@ -1,7 +1,8 @@
 //! Rate limits. A bucket fills at a steady rate, and a request takes a drop: one bucket for each token, each person and each
 //! team, and before anyone is known one for each address that signs in or sends webhooks.
 //!
-//! Servers on one database share the buckets of writes, which are kept there. Each counts reads and addresses for itself.
+//! Servers on one database share the buckets of writes, which are kept there. Each counts reads and addresses for itself. A
+//! server remembers which buckets the database called empty and for how long, so that refused writes cost the database nothing.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,6 +23,10 @@ use crate::state::App;
 const WINDOW: Duration = Rate::WINDOW;
 /// Of one generation: more addresses than that in a minute drop the generation before.
 const MOST_BUCKETS: usize = 50_000;
+/// Of one generation of refusals. The database is asked again about those that are dropped.
+const MOST_REFUSALS: usize = 10_000;
+/// The database counts whole milliseconds, so a bucket may have a drop so much earlier than it said.
+const ROUNDING: Duration = Duration::from_millis(1);
 /// A team may ask for so many times what one person may.
 const TEAM: u32 = 5;
 /// Of one address in a minute.
@@ -51,6 +56,21 @@ pub struct Limiter {
     known: Mutex<Buckets>,
     /// Apart from the others: strangers with many addresses cannot make the server forget what its users have taken.
     addresses: Mutex<Buckets>,
+    refusals: Mutex<Refusals>,
+}
+
+/// Buckets that the database called empty, and until when none of them can have a drop again. Two generations, as in [`Buckets`].
+#[derive(Debug, Default)]
+struct Refusals {
+    recent: HashMap<String, Refusal>,
+    older: HashMap<String, Refusal>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Refusal {
+    /// The wait holds for a bucket that fills at this rate.
+    quota: u32,
+    until: Instant,
 }
 
 /// Two generations of buckets. A bucket that is used moves into the recent generation; the older one is dropped after a window,
@@ -121,6 +141,31 @@ impl Buckets {
     }
 }
 
+impl Refusals {
+    /// The refusal that the database would repeat now for one of these rates.
+    fn find(&self, rates: &[Rate], now: Instant) -> Option<Taken> {
+        rates.iter().enumerate().find_map(|(index, rate)| {
+            let refusal = self.recent.get(&rate.key).or_else(|| self.older.get(&rate.key))?;
+            let wait = refusal.until.saturating_duration_since(now);
+            let holds = refusal.quota == rate.quota && !wait.is_zero();
+            holds.then_some(Taken::Refused { rate: index, wait })
+        })
+    }
+
+    /// Remembers what the database answered to a question that was asked at `asked`, from when the wait is counted: the database
+    /// counted it from a later moment.
+    fn remember(&mut self, rates: &[Rate], taken: &Taken, asked: Instant) {
+        let Taken::Refused { rate, wait } = taken else { return };
+        let (Some(rate), Some(until)) = (rates.get(*rate), asked.checked_add(wait.saturating_sub(ROUNDING))) else {
+            return;
+        };
+        if self.recent.len() >= MOST_REFUSALS {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(rate.key.clone(), Refusal { quota: rate.quota, until });
+    }
+}
+
 /// Where the holder of the first share stands, or why the request is refused.
 fn standing(shares: &[Share], taken: &Taken) -> Result<Standing, Problem> {
     let no_limit = || Problem::new(Code::Internal, "a request without a rate limit");
@@ -141,7 +186,12 @@ fn standing(shares: &[Share], taken: &Taken) -> Result<Standing, Problem> {
 
 impl Limiter {
     pub fn new(pace: Pace) -> Self {
-        Self { pace, known: Mutex::new(Buckets::new()), addresses: Mutex::new(Buckets::new()) }
+        Self {
+            pace,
+            known: Mutex::new(Buckets::new()),
+            addresses: Mutex::new(Buckets::new()),
+            refusals: Mutex::default(),
+        }
     }
 
     /// Of the token, its person and their teams: all of them have room, or nothing is taken. Without `teams` of the token
@@ -157,7 +207,12 @@ impl Limiter {
         let shares = self.shares(principal, teams, is_read);
         if !is_read {
             let rates: Vec<Rate> = shares.iter().map(|share| share.rate.clone()).collect();
+            let asked = Instant::now();
+            if let Some(refused) = self.refusals().find(&rates, asked) {
+                return standing(&shares, &refused);
+            }
             if let Some(taken) = store.take_rates(&rates).await? {
+                self.refusals().remember(&rates, &taken, asked);
                 return standing(&shares, &taken);
             }
         }
@@ -185,6 +240,10 @@ impl Limiter {
 
     fn known(&self) -> MutexGuard<'_, Buckets> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -295,6 +354,39 @@ mod tests {
         let addresses = limiter.addresses.lock().unwrap();
         assert!(addresses.recent.len() + addresses.older.len() <= 2 * MOST_BUCKETS);
         assert!(limiter.known().take(&[share("user:ada", "writes", 1)], Instant::now()).is_err());
+    }
+
+    #[test]
+    fn a_refusal_of_the_database_is_repeated_as_long_as_it_says_and_no_longer() {
+        let mut refusals = Refusals::default();
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let rate = |key: &str, quota| Rate { key: key.to_owned(), quota };
+        let (token, user) = (rate("token:1", 6), rate("user:ada", 6));
+        let wait = Duration::from_millis(10_000);
+        refusals.remember(&[token.clone(), user.clone()], &Taken::Refused { rate: 1, wait }, start);
+        let other = [rate("token:2", 6), user.clone()];
+        let left = |millis: u64| Duration::from_millis(9_999 - millis);
+        assert_eq!(refusals.find(&other, after(0)), Some(Taken::Refused { rate: 1, wait: left(0) }));
+        assert_eq!(refusals.find(&other, after(9_000)), Some(Taken::Refused { rate: 1, wait: left(9_000) }));
+        assert_eq!(refusals.find(&other, after(9_999)), None, "the bucket may have a drop again");
+        assert_eq!(refusals.find(std::slice::from_ref(&token), after(0)), None, "the token's own bucket was not empty");
+        assert_eq!(refusals.find(&[rate("user:ada", 60)], after(0)), None, "at another rate it fills sooner");
+        refusals.remember(std::slice::from_ref(&user), &Taken::Left(vec![0.0]), after(9_999));
+        assert_eq!(refusals.find(&[user], after(9_999)), None);
+    }
+
+    #[test]
+    fn many_refusals_take_bounded_room() {
+        let mut refusals = Refusals::default();
+        let start = Instant::now();
+        let wait = Duration::from_secs(10);
+        for number in 0..3 * MOST_REFUSALS {
+            let rates = [Rate { key: format!("token:{number}"), quota: 6 }];
+            refusals.remember(&rates, &Taken::Refused { rate: 0, wait }, start);
+            assert!(refusals.find(&rates, start).is_some());
+        }
+        assert!(refusals.recent.len() + refusals.older.len() <= 2 * MOST_REFUSALS);
     }
 
     #[test]

@@ -121,14 +121,18 @@ fn of_the_server(page: &mut Page, app: &App) {
     let metrics = &app.metrics;
     page.head("harvest_build_info", "gauge", "The version that runs.");
     page.value("harvest_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.head("harvest_api_request_duration_seconds", "histogram", "From a request to the beginning of its answer.");
+    page.head(
+        "harvest_api_request_duration_seconds",
+        "histogram",
+        "Time from a request to the beginning of its response.",
+    );
     let requests = metrics.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for ((method, route, status), histogram) in &requests {
         let status = status.to_string();
         let labels = [("method", method.as_str()), ("route", route.as_str()), ("status", status.as_str())];
         page.histogram("harvest_api_request_duration_seconds", &labels, histogram);
     }
-    page.head("harvest_api_errors_total", "counter", "Requests that the server failed at.");
+    page.head("harvest_api_errors_total", "counter", "Requests that failed with a server error.");
     let failed =
         requests.iter().filter(|((_, _, status), _)| *status >= 500).map(|(_, taken)| taken.count).sum::<u64>();
     page.value("harvest_api_errors_total", &[], failed as f64);
@@ -136,30 +140,30 @@ fn of_the_server(page: &mut Page, app: &App) {
         ("harvest_connections", "Connections of clients.", metrics.connections.get()),
         ("harvest_event_streams", "Open streams of server-sent events.", metrics.streams.get()),
         ("harvest_event_sockets", "Open WebSockets.", metrics.sockets.get()),
-        ("harvest_event_tails", "Sessions that someone watches.", i64::try_from(app.tails.count()).unwrap_or(0)),
+        ("harvest_event_tails", "Sessions that are being watched.", i64::try_from(app.tails.count()).unwrap_or(0)),
     ] {
         page.head(name, "gauge", help);
         page.value(name, &[], value as f64);
     }
-    page.head("harvest_events_sent_total", "counter", "Events handed to streams and sockets.");
+    page.head("harvest_events_sent_total", "counter", "Events sent to streams and sockets.");
     page.value("harvest_events_sent_total", &[], metrics.events_sent.get() as f64);
     page.head("harvest_event_streams_dropped_total", "counter", "Readers that were too slow.");
     page.value("harvest_event_streams_dropped_total", &[], metrics.streams_dropped.get() as f64);
 }
 
 fn of_the_work(page: &mut Page, work: &Reading, warm: warm::Stats) {
-    page.head("harvest_sandbox_start_seconds", "histogram", "From asking for a sandbox to having it.");
+    page.head("harvest_sandbox_start_seconds", "histogram", "Time from a request for a sandbox until it is ready.");
     for ((purpose, warm), histogram) in &work.sandboxes {
         let warm = if *warm { "true" } else { "false" };
         page.histogram("harvest_sandbox_start_seconds", &[("purpose", purpose), ("warm", warm)], histogram);
     }
-    page.head("harvest_model_call_seconds", "histogram", "From a request to a model to the end of its answer.");
+    page.head("harvest_model_call_seconds", "histogram", "Time from a request to a model to the end of its response.");
     for (provider, histogram) in &work.models {
         page.histogram("harvest_model_call_seconds", &[("provider", provider)], histogram);
     }
-    page.head("harvest_model_troubles_total", "counter", "How often a model's host gave trouble.");
+    page.head("harvest_model_troubles_total", "counter", "Failures of the hosts of models.");
     page.value("harvest_model_troubles_total", &[], work.troubles as f64);
-    page.head("harvest_worker_cost_usd_total", "counter", "Spent by calls of this process.");
+    page.head("harvest_worker_cost_usd_total", "counter", "Cost of the model calls of this process.");
     page.value("harvest_worker_cost_usd_total", &[], Cost::from_nanos(work.cost_nanos).dollars());
     page.head("harvest_worker_tasks_total", "counter", "Tasks that ended in this process.");
     for ((status, reason), count) in &work.ended {
@@ -180,7 +184,7 @@ fn of_the_work(page: &mut Page, work: &Reading, warm: warm::Stats) {
     page.head(
         "harvest_warm_sandboxes_total",
         "counter",
-        "Sandboxes that were or were not there before they were needed.",
+        "Sandboxes that were ready before they were needed, or were not.",
     );
     for (outcome, count) in [("hit", warm.hits), ("miss", warm.misses), ("made", warm.made), ("expired", warm.expired)]
     {
@@ -200,7 +204,7 @@ fn of_the_queue(page: &mut Page, queue: &QueueState) {
     ] {
         page.value("harvest_queue_depth", &[("state", state)], count as f64);
     }
-    page.head("harvest_sessions_active", "gauge", "Sessions that are being worked on, anywhere.");
+    page.head("harvest_sessions_active", "gauge", "Sessions with running work, on any worker.");
     page.value("harvest_sessions_active", &[], turns.claimed as f64);
     page.head("harvest_tasks", "gauge", "Tasks by status.");
     for (status, count) in &queue.tasks {
@@ -217,7 +221,7 @@ fn of_the_queue(page: &mut Page, queue: &QueueState) {
     for (reason, count) in &queue.failures {
         page.value("harvest_task_failures", &[("reason", reason)], *count as f64);
     }
-    page.head("harvest_cost_usd_total", "counter", "Spent by all tasks.");
+    page.head("harvest_cost_usd_total", "counter", "Cost of all tasks.");
     page.value("harvest_cost_usd_total", &[], Cost::from_nanos(queue.ever.cost_nanos).dollars());
     page.head("harvest_queue_paused", "gauge", "1 when the queue is paused.");
     page.value("harvest_queue_paused", &[], f64::from(u8::from(queue.settings.paused)));

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
+use harvest_engine::{KeyInName, USE_A_PLAIN_NAME};
 use harvest_store::QuotaExceeded;
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
@@ -94,7 +95,7 @@ impl Problem {
             cause = error.source();
         }
         tracing::error!(error = causes.join(": "), "a request failed");
-        Self::new(Code::Internal, "the server could not do it; its log says why").help("try again, or look at the log")
+        Self::new(Code::Internal, "the server failed; its log has the reason").help("try again, or check the log")
     }
 }
 
@@ -173,6 +174,12 @@ impl From<Refusal> for Problem {
             Some(help) => problem.help(help),
             None => problem,
         }
+    }
+}
+
+impl From<KeyInName> for Problem {
+    fn from(KeyInName { field }: KeyInName) -> Self {
+        Self::bad(field, "it contains a key; names are stored and visible to others").help(USE_A_PLAIN_NAME)
     }
 }
 

@@ -141,7 +141,7 @@ fn kind_of(schema: &Value, depth: usize) -> String {
         _ => vec!["any"],
     };
     let kind = |name: &str| match name {
-        "array" => format!("list of {}", kind_of(&schema["items"], depth + 1)),
+        "array" => format!("array of {}", kind_of(&schema["items"], depth + 1)),
         "object" if schema["additionalProperties"].is_object() => {
             format!("object, each value {}", kind_of(&schema["additionalProperties"], depth + 1))
         }
@@ -253,7 +253,7 @@ mod tests {
         );
         assert_eq!(
             kind(serde_json::json!({ "type": "array", "items": { "$ref": "#/components/schemas/Cost" } })),
-            "list of <a href=\"#schema-Cost\">Cost</a>"
+            "array of <a href=\"#schema-Cost\">Cost</a>"
         );
         assert_eq!(kind(serde_json::json!({ "type": "string", "enum": ["a<b"] })), "<code>&quot;a&lt;b&quot;</code>");
     }

@@ -14,9 +14,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt;
 
+use crate::api::health::Readiness;
 use crate::auth::github::{self, SignIn};
 use crate::auth::{Cookie, Mint, Origins, Passes, passes};
 use crate::desk::Desk;
@@ -113,6 +114,7 @@ impl Service {
             pace: Limiter::new(options.pace),
             proxies: options.proxies,
             metrics: Metrics::default(),
+            readiness: Readiness::default(),
             telemetry: options.telemetry,
             draining: options.draining,
             passes: Passes::default(),
@@ -171,9 +173,8 @@ impl Service {
             let (router, app) = (router.clone(), app.clone());
             tokio::spawn(async move {
                 app.metrics.connections.enter();
-                serve(stream, peer, router, &app).await;
+                serve(stream, peer, router, &app, Arc::new(place)).await;
                 app.metrics.connections.leave();
-                drop(place);
             });
         }
         drop(listener);
@@ -240,15 +241,23 @@ pub async fn link(
     Ok(format!("{url}/login?code={}", code.reveal()))
 }
 
-/// One connection to its end; when the server closes, after the request under way.
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, app: &App) {
+/// One connection to its end; when the server closes, after the request under way. Its place is free once the connection and
+/// what it asked for have ended.
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, app: &App, place: Arc<OwnedSemaphorePermit>) {
     // Small answers and events go out at once.
     let _ = stream.set_nodelay(true);
     let shared = app.clone();
-    let service = router.map_request(move |mut request: hyper::Request<Incoming>| {
+    let service = tower::service_fn(move |mut request: hyper::Request<Incoming>| {
         let client = shared.proxies.client(peer.ip(), request.headers());
         request.extensions_mut().insert(Peer(client));
-        request.map(Body::new)
+        // In a task of its own: a client that hangs up leaves nothing half done.
+        let (answer, place) = (router.clone().oneshot(request.map(Body::new)), place.clone());
+        let carried_out = tokio::spawn(async move {
+            let answer = answer.await;
+            drop(place);
+            answer
+        });
+        async move { carried_out.await.map(|Ok(response)| response) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

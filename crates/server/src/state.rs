@@ -11,6 +11,7 @@ use harvest_store::{AccessToken, Error as StoreError, Store, TokenKind};
 use harvest_telemetry::Exporter;
 use tokio::sync::{Semaphore, watch};
 
+use crate::api::health::Readiness;
 use crate::auth::github::SignIn;
 use crate::auth::{Cookie, Origins, Passes, Principal, secret};
 use crate::desk::Desk;
@@ -47,6 +48,7 @@ pub struct Shared {
     pub feed: Feed,
     pub presence: Presence,
     pub metrics: Metrics,
+    pub readiness: Readiness,
     /// Where traces go.
     pub telemetry: Exporter,
     /// Set when the process is asked to end, and still finishes what is under way.
@@ -245,11 +247,11 @@ impl Rules {
             return Err(Problem::new(Code::NotAllowed, detail));
         };
         if principal.role() < rule.role {
-            let detail = format!("this takes the role {}; yours is {}", rule.role, principal.role());
+            let detail = format!("this needs the role {}; yours is {}", rule.role, principal.role());
             return Err(Problem::new(Code::NotAllowed, detail).help("ask an admin for a token with that role"));
         }
         if rule.everywhere && principal.role_everywhere() < Some(rule.role) {
-            let detail = "this concerns the whole installation, and you may only in some projects";
+            let detail = "this concerns the whole installation, and your role is limited to some projects";
             return Err(Problem::new(Code::NotAllowed, detail).help("use a token that is not bound to projects"));
         }
         Ok(rule)

@@ -40,8 +40,8 @@ pub(crate) use neighbour::{MOST as MOST_NEIGHBOURS, ordered};
 pub use neighbour::{Neighbour, Neighbours};
 pub use project::{Member, Project, Projects};
 pub use queue::{
-    Cap, Claim, Convoy, Ever, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord,
-    TurnCounts,
+    Cap, Claim, Convoy, Ever, Lease, Owner, OwnerKind, QueueChange, QueueSettings, QueueState, Reclaimed, Rows,
+    SandboxRecord, TurnCounts, WorkerAgents,
 };
 pub use quota::{Admission, Asker, Forgotten, Limit, QuotaExceeded, Quotas, day_of};
 pub use race::Races;
@@ -201,7 +201,7 @@ pub trait Store:
     /// The tasks of the next turns to be claimed, in that order, but for a claimer's own preferences.
     async fn upcoming(&self, most: usize) -> Result<Vec<TaskId>, Error>;
     async fn queue_settings(&self) -> Result<QueueSettings, Error>;
-    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error>;
+    async fn change_queue(&self, change: QueueChange) -> Result<(), Error>;
     /// Sets the size of a cap, or lifts it with `None`.
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error>;
     async fn convoys(&self) -> Result<Vec<Convoy>, Error>;

@@ -16,7 +16,7 @@ pub enum Error {
     UnknownDependency(String),
     #[error("tasks cannot wait for each other in a cycle: {0}")]
     Cycle(String),
-    #[error("the idempotency key `{0}` was used for something else")]
+    #[error("the idempotency key `{0}` was used for another request")]
     KeyReused(String),
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
@@ -28,7 +28,7 @@ pub enum Error {
     StaleLease { turn: String, held: u64 },
     #[error(transparent)]
     IllegalMove(#[from] IllegalMove),
-    #[error("the database has version {found}, this Harvest knows {known}")]
+    #[error("the database has version {found}; this Harvest supports up to version {known}")]
     TooNew { found: u32, known: u32 },
     #[error("PostgreSQL {found} is too old: Harvest needs {needed} or newer")]
     TooOld { found: String, needed: u32 },
@@ -46,7 +46,7 @@ pub enum Error {
     Sqlite(#[source] rusqlite::Error),
     #[error("the database failed")]
     Postgres(#[source] tokio_postgres::Error),
-    #[error("the database holds something unreadable in {what}")]
+    #[error("the database has unreadable data in {what}")]
     Corrupt { what: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the store has shut down")]
     Closed,

@@ -16,10 +16,10 @@ pub use contract::{
     Bill, BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Ever, Forgotten, Grown,
     IdempotencyKey, Inbox, Lease, Limit, Link, LinkEnd, LinkKind, ListedPage, Member, MissedRuns, Neighbour,
     Neighbours, NewAudit, NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, OwnerRight, PlanDecision, PlanVerdict,
-    Project, Projects, PullRequestStat, QueueSettings, QueueState, QuotaExceeded, Quotas, Races, Rate, Rates,
-    Reclaimed, Repository, Requester, Reservation, Rows, SandboxRecord, Schedule, ScheduleOwner, SessionPage,
+    Project, Projects, PullRequestStat, QueueChange, QueueSettings, QueueState, QuotaExceeded, Quotas, Races, Rate,
+    Rates, Reclaimed, Repository, Requester, Reservation, Rows, SandboxRecord, Schedule, ScheduleOwner, SessionPage,
     SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, Taken,
-    TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts, day_of,
+    TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts, WorkerAgents, day_of,
 };
 pub use error::Error;
 pub use postgres::Postgres;

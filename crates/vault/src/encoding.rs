@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 /// Shorter secrets would redact ordinary words.
-pub(crate) const MIN_SECRET_BYTES: usize = 8;
+pub const MIN_SECRET_BYTES: usize = 8;
 
 /// A line of a secret of several lines is looked for by itself when it has at least this many bytes: output comes in lines.
 const MIN_LINE_BYTES: usize = 16;

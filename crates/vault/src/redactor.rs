@@ -29,7 +29,9 @@ pub struct Redactor(Arc<RwLock<Arc<Known>>>);
 /// What is looked for, as it was at one moment.
 pub(crate) struct Known {
     secrets: AhoCorasick,
-    /// The same forms, sorted, to ask what a piece of text could still become.
+    /// The forms that count in names, see [`looks_random`].
+    in_names: AhoCorasick,
+    /// All forms, sorted, to ask what a piece of text could still become.
     forms: Vec<String>,
     longest: usize,
     shapes: Shapes,
@@ -73,6 +75,13 @@ impl Redactor {
     /// Whether something in `text` would be redacted.
     pub fn finds(&self, text: &str) -> bool {
         matches!(self.redact(text), Cow::Owned(_))
+    }
+
+    /// Whether a name holds a key: something of the shape of one, or a secret that looks random. Of other secrets a name may hold
+    /// any, or somebody who keeps a word as a secret would take that word away from everyone.
+    pub fn finds_in_name(&self, name: &str) -> bool {
+        let known = self.known();
+        known.in_names.is_match(name) || known.shapes.find(name.as_bytes(), 0).is_some()
     }
 
     /// From when this returns, the secrets are redacted like all others.
@@ -127,12 +136,12 @@ impl Known {
     fn new(forms: BTreeSet<String>) -> Result<Self, Error> {
         let forms: Vec<String> = forms.into_iter().collect();
         // A table for every byte would be faster still, but takes many megabytes for one key file.
-        let secrets = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(&forms)?;
+        let mut builder = AhoCorasick::builder();
+        builder.match_kind(MatchKind::LeftmostLongest).kind(Some(AhoCorasickKind::ContiguousNFA));
+        let secrets = builder.build(&forms)?;
+        let in_names = builder.build(forms.iter().filter(|form| looks_random(form)))?;
         let longest = forms.iter().map(String::len).max().unwrap_or_default();
-        Ok(Self { secrets, forms, longest, shapes: Shapes::new()? })
+        Ok(Self { secrets, in_names, forms, longest, shapes: Shapes::new()? })
     }
 
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -209,6 +218,23 @@ impl Known {
     }
 }
 
+/// Whether a form of a secret is unlikely to be an ordinary name, path or address: it has at least 16 bytes, and at least half of
+/// them stand in words that mix letters with digits or have 24 characters. `production`, `https://models.example.com/v1` and
+/// `release-2026-11-18` do not look random.
+pub fn looks_random(form: &str) -> bool {
+    let is_random = |word: &&str| {
+        word.len() >= RANDOM_WORD_BYTES
+            || (word.contains(|c: char| c.is_ascii_alphabetic()) && word.contains(|c: char| c.is_ascii_digit()))
+    };
+    let words = form.split(|c: char| !c.is_ascii_alphanumeric());
+    let random_bytes: usize = words.filter(is_random).map(str::len).sum();
+    form.len() >= MIN_RANDOM_BYTES && 2 * random_bytes >= form.len()
+}
+
+/// Shorter secrets do not count in names.
+const MIN_RANDOM_BYTES: usize = 16;
+/// A word of so many characters looks random even if it has no digit.
+const RANDOM_WORD_BYTES: usize = 24;
 /// No token that is known by its shape is longer.
 const LONGEST_TOKEN: usize = 4096;
 /// No token needs more bytes than this to be known as one.

@@ -21,7 +21,7 @@ test("an example of a body has what is required, and examples of the document wh
   const { body } = find("task.create");
   expect(body && exampleOf(body, document, false)).toEqual({ prompt: "Make the failing test pass", repository: "shop" });
   for (const { body } of all) if (body) expect(() => JSON.stringify(exampleOf(body, document))).not.toThrow();
-  expect(typeOf({ type: ["array", "null"], items: { type: "string" } }, document)).toBe("list of string or null");
+  expect(typeOf({ type: ["array", "null"], items: { type: "string" } }, document)).toBe("array of string or null");
 });
 
 test("addresses and commands are made of what was filled in, quoted", () => {

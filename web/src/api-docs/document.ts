@@ -115,7 +115,7 @@ export function typeOf(schema: Schema, document: ApiDocument): string {
   const types = [schema.type ?? (schema.properties ? "object" : "any")].flat();
   return types
     .map((type) =>
-      type === "array" && schema.items ? `list of ${typeOf(schema.items, document)}` : schema.format && type !== "null" ? `${type}, ${schema.format}` : type,
+      type === "array" && schema.items ? `array of ${typeOf(schema.items, document)}` : schema.format && type !== "null" ? `${type}, ${schema.format}` : type,
     )
     .join(" or ");
 }

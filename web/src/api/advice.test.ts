@@ -47,6 +47,8 @@ test("advice for people in a browser names no command and no address of the API"
     "`settings.race.id` of a task names the race that it is part of",
     "check the current state; use a new key",
     "commit them first: git commit -a",
+    "send `Authorization: Bearer hv_…`; create one with `harvest token create`",
+    "if it was lost, revoke it with DELETE /api/tokens/{id}, and create another with a new key",
   ]) {
     expect(adviceFor({ code: "HV-9999", help })).toBeNull();
     expect(adviceFor({ code: "HV-0184", help })?.text).not.toMatch(/harvest |api|git /);
@@ -56,6 +58,11 @@ test("advice for people in a browser names no command and no address of the API"
 
 test("what the server advises is kept when it is meant for everyone", () => {
   expect(adviceFor({ code: "HV-0607", help: "try again in a moment" })).toEqual({ text: "Try again in a moment." });
+  expect(adviceFor({ code: "HV-0602", help: "ask an admin" })).toEqual({ text: "Ask an admin." });
+});
+
+test("a task whose process was killed does not continue by itself", () => {
+  expect(adviceFor({ code: "HV-0501", help: null })?.text).toBe("The work so far is saved. Retry the task.");
 });
 
 test("advice on a merge that was refused holds whatever the reason", () => {

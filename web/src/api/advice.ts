@@ -27,7 +27,7 @@ export const ADVICE: Record<string, Advice> = {
   "HV-0103": say("Check the branch, tag or commit under “Start from”."),
   "HV-0104": say("Enter a branch, tag or commit hash under “Start from”."),
   "HV-0105": say("Finish or abort it in the repository, then try again."),
-  "HV-0106": say("Another program is changing the repository. Try again when it is done."),
+  "HV-0106": say("Try again when no other program is changing it. If it is not writable, or has a branch called “harvest”, ask an admin of the server."),
   "HV-0107": say("Use a path on the server's machine, or a URL that starts with https://, http:// or ssh://, without a password in it."),
   "HV-0108": at("Check the URL and whether the server has access to it:", "/credentials", "Credentials"),
   "HV-0109": at("Check the permissions of the GitHub App or token, and that the App is installed in the repository:", "/credentials", "Credentials"),
@@ -96,7 +96,7 @@ export const ADVICE: Record<string, Advice> = {
   "HV-0411": say("The activity shows the hook's output. Fix the cause, then retry the task."),
   "HV-0412": say("Such requests are blocked. Retry with another agent or model."),
   "HV-0413": say("Choose another model, or ask an admin of the server to set its price."),
-  "HV-0501": say("The next worker continues the task by itself."),
+  "HV-0501": say("The work so far is saved. Retry the task."),
   "HV-0601": say("Sign in again."),
   "HV-0602": say("Ask an admin of the project or of the installation."),
   "HV-0603": RELOAD,
@@ -143,6 +143,8 @@ const FIELDS: Record<string, string | null> = {
   build: "Build command",
   source: "Path or URL",
   scope: "Used by",
+  agents: "Concurrency",
+  size: "Maximum concurrent tasks",
   body: null,
 };
 

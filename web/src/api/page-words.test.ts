@@ -8,6 +8,11 @@ const SOURCES = import.meta.glob<string>("../../../crates/{core,engine,forge,gat
   eager: true,
 });
 
+/** What a project's or repository's settings ask for and do not get: a warning in a task's activity. */
+const SETTINGS = import.meta.glob<string>("../../../crates/harvest/src/config/layers.rs", { query: "?raw", import: "default", eager: true });
+
+const FLAG = /[\s`(]--[a-z]/;
+
 /** String literals of Rust outside of tests and comments, with placeholders filled in. */
 function literals(source: string): string[] {
   const code = source.split("#[cfg(test)]", 1)[0]?.replace(/^\s*\/\/.*$/gm, "") ?? "";
@@ -31,6 +36,26 @@ test("no message of the server tells people on the page to run a command of Harv
     .filter((text) => /(?:`|: |; )harvest [a-z]+/.test(text) && !/\.rs: harvest /.test(text));
   expect(commands.length).toBeGreaterThan(10);
   expect(commands.map(pageWords).filter((shown) => /\bharvest [a-z]/.test(shown))).toEqual([]);
+});
+
+/** Flags of commands that are run, and advice, which the page takes from its own table when there is a flag in it. */
+const RUN = new RegExp(
+  [
+    /prepare\/(?:detect|recipe)|verify\/command|workspace\/|forge\/src\/(?:fake|github|fetch|local|remote)|gateway\/src\/git/,
+    /sandbox\/src\/(?:local|host)|engine\/src\/(?:carry|lint)/,
+    /forge\/src\/error|server\/src\/error|server\/src\/auth\/origin/,
+  ]
+    .map((one) => one.source)
+    .join("|"),
+);
+
+test("no message of the server names a flag of the command line on the page", () => {
+  const flags = Object.entries({ ...SOURCES, ...SETTINGS })
+    .filter(([path]) => !ELSEWHERE.test(path) && !RUN.test(path))
+    .flatMap(([path, source]) => literals(source).map((text) => `${path}: ${text}`))
+    .filter((text) => FLAG.test(text));
+  expect(flags.length).toBeGreaterThan(5);
+  expect(flags.map(pageWords).filter((shown) => FLAG.test(shown))).toEqual([]);
 });
 
 test("messages that name a command say where on the page the same is done", () => {
@@ -62,6 +87,23 @@ test("messages that name a command say where on the page the same is done", () =
       "The session's work is not on this machine: it ran on another machine, or a cleanup removed it",
     ],
     ["see `harvest agent list`", "see the Agents page"],
+    [
+      "no test command was found, so the result is unverified; name one with --test",
+      "No test command was found, so the result is unverified; set one under “More” in a new task, or in the project's settings",
+    ],
+    [
+      "no Anthropic key is configured: set ANTHROPIC_API_KEY where Harvest runs, or give a model script with --model-script",
+      "No Anthropic key is configured: add one on the Credentials page",
+    ],
+    [
+      "the result of task 98e54nmd is not verified: the task starts from main without it; --base names another",
+      "The result of task 98e54nmd is not verified: the task starts from main without it; “Start from” in a new task names another",
+    ],
+    [
+      "orchard asks for $9, but at most $5 is allowed; give the task more with --budget-usd",
+      "orchard asks for $9, but at most $5 is allowed; give the task more with “Budget”",
+    ],
+    ["the command `cargo nextest run --test it` failed", "The command `cargo nextest run --test it` failed"],
   ] as const) {
     expect(errorWords(said)).toBe(shown);
   }
@@ -71,6 +113,7 @@ test("what agents and tests print stays as it came, and names keep their case", 
   expect(errorWords("the agent exited with code 1; the last lines it printed:\nharvest: command not found")).toBe(
     "The agent exited with code 1; the last lines it printed:\nharvest: command not found",
   );
+  expect(pageWords("exit code 2; the last lines it printed:\nerror: name one with --test")).toContain("name one with --test");
   expect(errorWords("orchard has no snapshot")).toBe("orchard has no snapshot");
   expect(pageWords("run `npm test` again")).toBe("run `npm test` again");
 });

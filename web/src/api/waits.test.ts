@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTurnStatus } from "./schema";
-import { waitOf, waitOfListed, type WaitFacts } from "./waits";
+import { inOrder, waitOf, waitOfListed, type WaitFacts } from "./waits";
 import type { SchemaStatus } from "./words";
 
 const task = { status: "pending", after: [] as string[] } as const;
@@ -80,4 +80,17 @@ describe("what a pending task waits for", () => {
     expect(wait([], { turns: turns("claimed") })).toBeNull();
     expect(waitOf({ status: "running", after: ["a"] }, { queue, turns: turns("ready") })).toBeNull();
   });
+});
+
+test("tasks are in the order in which workers take them, and those that cannot start are behind them by their rank", () => {
+  const task = (id: string, priority: "low" | "normal" | "high" | "urgent", created_at: string) => ({ id, priority, created_at });
+  const tasks = [
+    task("urgent-blocked", "urgent", "2026-11-18T12:00:00Z"),
+    task("second", "low", "2026-11-18T01:00:00Z"),
+    task("low-parked", "low", "2026-11-18T05:00:00Z"),
+    task("normal-parked", "normal", "2026-11-18T12:00:00Z"),
+    task("first", "high", "2026-11-18T11:00:00Z"),
+  ];
+  // A normal task goes before a low one only for six hours.
+  expect(inOrder(tasks, ["first", "second"]).map(({ id }) => id)).toEqual(["first", "second", "urgent-blocked", "low-parked", "normal-parked"]);
 });

@@ -51,3 +51,14 @@ export function waitOfListed(task: Pick<SchemaTask, "status">, waiting: SchemaWa
   const statuses = new Map<string, SchemaStatus>(waiting.after.flatMap(({ id, status }) => (status ? [[id, status]] : [])));
   return waitOf({ status: task.status, after: waiting.after.map(({ id }) => id) }, { turns: [{ status: waiting.turn }], statuses, queue });
 }
+
+/** How long before its creation a task of a priority counts as queued, in hours. */
+const HEAD_START = { low: 0, normal: 6, high: 24, urgent: 7 * 24 } satisfies Record<SchemaTask["priority"], number>;
+
+/** Tasks in the order of `next`, in which workers take them; behind those the ones that cannot start yet, as they would be taken. */
+export function inOrder<T extends Pick<SchemaTask, "id" | "priority" | "created_at">>(tasks: T[], next: string[]): T[] {
+  const position = new Map(next.map((id, index) => [id, index]));
+  const place = ({ id }: T) => position.get(id) ?? next.length;
+  const rank = ({ priority, created_at }: T) => Date.parse(created_at) - HEAD_START[priority] * 3_600_000;
+  return tasks.toSorted((one, other) => place(one) - place(other) || rank(one) - rank(other));
+}

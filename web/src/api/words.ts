@@ -51,7 +51,7 @@ export function providerName(id: string): string {
 
 type Evidence = NonNullable<SchemaTask["evidence"]>;
 
-/** With one of these, tests that pass prove nothing. */
+/** With one of these, a test command that passes proves nothing. */
 const DISQUALIFYING: Evidence["flags"] = ["fewer_tests", "tests_deleted", "tests_timed_out"];
 
 function disqualifying(evidence: Evidence): Evidence["flags"][number] | undefined {

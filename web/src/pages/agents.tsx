@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, ok } from "../api/client";
+import { useMay } from "../api/may";
 import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaAgentCheck, SchemaAgentInfo } from "../api/schema";
@@ -15,9 +16,8 @@ import { Shown } from "./tables";
 
 export function AgentsPage() {
   const agents = useQuery(queries.agents);
-  const me = useQuery(queries.me);
   const [checked, setChecked] = useState<SchemaAgentInfo | null>(null);
-  const may = me.data !== undefined && me.data?.role !== "viewer";
+  const may = useMay("member");
   return (
     <Page
       title="Agents"
@@ -69,7 +69,7 @@ export function AgentsPage() {
                 cell: (row) =>
                   !row.installed ? (
                     <Code>{row.install_hint}</Code>
-                  ) : row.usable_providers.length === 0 ? (
+                  ) : row.usable_providers.length === 0 && may ? (
                     <Link to="/credentials" className="text-accent underline">
                       Add a key
                     </Link>

@@ -2,6 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { api, ok } from "../api/client";
+import { useMay } from "../api/may";
 import { queries } from "../api/queries";
 import { shortRepository } from "../api/words";
 import { Icon, Sheaf, StatusIcon, type IconName } from "../ui/icons";
@@ -10,7 +11,6 @@ import { AddCredential } from "./keys";
 import { AddRepository } from "./repositories";
 
 export default function First({ create }: { create: () => void }) {
-  const me = useQuery(queries.me);
   const repositories = useQuery(queries.repositories);
   const agents = useQuery(queries.agents);
   const queue = useQuery(queries.queue);
@@ -18,7 +18,8 @@ export default function First({ create }: { create: () => void }) {
   const close = () => setOpen(null);
   const usable = agents.data?.items.filter((agent) => agent.installed && agent.usable_providers.length > 0) ?? [];
   const known = repositories.data?.items ?? [];
-  const admin = me.data?.role === "admin";
+  const member = useMay("member");
+  const admin = useMay("everywhere");
   return (
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="First steps">
       <div className="mx-auto flex max-w-4xl flex-col gap-6 px-4 py-10 sm:py-16">
@@ -37,7 +38,7 @@ export default function First({ create }: { create: () => void }) {
               <Step
                 done={usable.length > 0}
                 title="An agent that can reach a model"
-                act={usable.length === 0 && admin ? <Button onClick={() => setOpen("key")}>Add a key</Button> : null}
+                act={usable.length === 0 && member ? <Button onClick={() => setOpen("key")}>Add a key</Button> : null}
               >
                 {usable.length > 0
                   ? `${usable
@@ -67,9 +68,13 @@ export default function First({ create }: { create: () => void }) {
                 No worker is running: tasks wait until an admin starts one, on the server's machine or another.
               </p>
             )}
-            <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>
-              New task
-            </Button>
+            {member ? (
+              <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>
+                New task
+              </Button>
+            ) : (
+              <p className="mt-auto text-dim">Your role can read tasks, but not create them.</p>
+            )}
           </section>
           <Demo may={admin} />
         </div>

@@ -2,6 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, ok } from "../api/client";
+import { may, rolesUpTo, useMay } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaModelProvider, SchemaRole } from "../api/schema";
 import { providerName } from "../api/words";
@@ -21,68 +22,78 @@ const PROVIDERS: [SchemaModelProvider, string][] = [
 ];
 
 const HINTS: Partial<Record<SchemaModelProvider, string>> = {
+  ollama: "If your server needs no key, leave the secret empty.",
   github: "A personal token for repositories on GitHub. It takes effect when the server restarts.",
   mcp: "For MCP servers whose settings name this credential.",
 };
 
 export function CredentialsPage() {
-  const credentials = useQuery(queries.credentials);
+  const mayAdd = useMay("member");
   const [open, setOpen] = useState<"add" | { rotate: string } | null>(null);
   const close = () => setOpen(null);
   return (
     <Page
       title="Credentials"
       actions={
-        <Button look="primary" icon="plus" onClick={() => setOpen("add")}>
-          Add credential
-        </Button>
+        mayAdd && (
+          <Button look="primary" icon="plus" onClick={() => setOpen("add")}>
+            Add credential
+          </Button>
+        )
       }
       about="Keys for models, GitHub and MCP servers, encrypted on the server. Only the gateway uses them: they never appear in a sandbox, a log or on this page."
     >
-      <Shown of={credentials} what="credentials">
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty title="No credentials yet" icon="key">
-              Agents need an API key from a model vendor, or the address of an Ollama host.
-            </Empty>
-          ) : (
-            <Table
-              label="Credentials"
-              rows={items}
-              id={(row) => row.id}
-              columns={[
-                { name: "Provider", cell: (row) => <span className="font-medium">{providerName(row.provider)}</span> },
-                { name: "Name", cell: (row) => row.name },
-                { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
-                { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },
-                { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">Vendor default</span>) },
-                {
-                  name: "Last used",
-                  minor: true,
-                  cell: (row) => (
-                    <span className="text-dim" title={row.last_used_at ? exact(row.last_used_at) : undefined}>
-                      {row.last_used_at ? since(row.last_used_at) : "never"}
-                    </span>
-                  ),
-                },
-                {
-                  name: "",
-                  number: true,
-                  cell: (row) => (
-                    <span className="inline-flex">
-                      <Button look="quiet" icon="retry" label={`Replace the secret of ${row.name}`} onClick={() => setOpen({ rotate: row.id })} />
-                      <RemoveCredential id={row.id} name={row.name} />
-                    </span>
-                  ),
-                },
-              ]}
-            />
-          )
-        }
-      </Shown>
+      {mayAdd ? <Credentials rotate={(id) => setOpen({ rotate: id })} /> : <Empty title="Your role cannot see credentials" icon="key" />}
       {open === "add" && <AddCredential onClose={close} />}
       {open && open !== "add" && <Rotate id={open.rotate} onClose={close} />}
     </Page>
+  );
+}
+
+function Credentials({ rotate }: { rotate: (id: string) => void }) {
+  const credentials = useQuery(queries.credentials);
+  return (
+    <Shown of={credentials} what="credentials">
+      {({ items }) =>
+        items.length === 0 ? (
+          <Empty title="No credentials yet" icon="key">
+            Agents need an API key from a model vendor, or the address of an Ollama server.
+          </Empty>
+        ) : (
+          <Table
+            label="Credentials"
+            rows={items}
+            id={(row) => row.id}
+            columns={[
+              { name: "Provider", cell: (row) => <span className="font-medium">{providerName(row.provider)}</span> },
+              { name: "Name", cell: (row) => row.name },
+              { name: "Ends in", cell: (row) => (row.last4 ? <Code>…{row.last4}</Code> : <span className="text-dim">No secret</span>) },
+              { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },
+              { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">Vendor default</span>) },
+              {
+                name: "Last used",
+                minor: true,
+                cell: (row) => (
+                  <span className="text-dim" title={row.last_used_at ? exact(row.last_used_at) : undefined}>
+                    {row.last_used_at ? since(row.last_used_at) : "never"}
+                  </span>
+                ),
+              },
+              {
+                name: "",
+                number: true,
+                cell: (row) => (
+                  <span className="inline-flex">
+                    <Button look="quiet" icon="retry" label={`Replace the secret of ${row.name}`} onClick={() => rotate(row.id)} />
+                    <RemoveCredential id={row.id} name={row.name} />
+                  </span>
+                ),
+              },
+            ]}
+          />
+        )
+      }
+    </Shown>
   );
 }
 
@@ -91,7 +102,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
   const projects = useQuery(queries.projects);
   const [scope, setScope] = useState("");
   const [provider, setProvider] = useState<SchemaModelProvider>("anthropic");
-  const admin = me.data?.role === "admin" && !me.data.projects;
+  const admin = may(me.data, "everywhere");
   const add = useMutation({
     mutationFn: (body: { provider: SchemaModelProvider; secret: string; name?: string; base_url?: string; scope?: string }) =>
       ok(api.POST("/api/credentials", { body })),
@@ -126,7 +137,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
             </select>
           )}
         </Field>
-        <Secret />
+        <Secret provider={provider} />
         <Field
           label="Name"
           hint={
@@ -144,7 +155,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
                 <option value="">My own tasks</option>
                 {admin && <option value="team">A team</option>}
                 {(projects.data?.items ?? [])
-                  .filter((one) => admin || me.data?.roles?.[one.name] === "admin")
+                  .filter((one) => may(me.data, "admin", one.name))
                   .map((one) => (
                     <option key={one.name} value={`project:${one.name}`}>
                       Project {one.name}
@@ -159,7 +170,14 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
             {(id) => <input id={id} name="team" required className="field" />}
           </Field>
         )}
-        {provider !== "mcp" && <Field label="URL (default: the vendor's)">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>}
+        {provider !== "mcp" && admin && (
+          <Field
+            label={provider === "ollama" ? "URL of the Ollama server" : "URL (default: the vendor's)"}
+            hint={provider === "ollama" ? "Empty: ollama.com, which needs a key" : undefined}
+          >
+            {(id) => <input id={id} name="base_url" type="url" className="field" />}
+          </Field>
+        )}
       </FormOf>
     </Dialog>
   );
@@ -170,10 +188,23 @@ function scopeWords(scope: string): string {
   return kind === "team" ? `Team ${name}` : kind === "project" ? `Project ${name}` : (name ?? scope);
 }
 
-function Secret() {
+/** Ollama servers often need none. */
+export function Secret({ provider }: { provider?: SchemaModelProvider }) {
+  const optional = provider === "ollama";
   return (
     <Field label="Secret" hint="Only its last four characters are shown later">
-      {(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}
+      {(id) => (
+        <input
+          id={id}
+          name="secret"
+          type="password"
+          required={!optional}
+          placeholder={optional ? "Optional" : undefined}
+          autoFocus
+          autoComplete="off"
+          className="field font-mono"
+        />
+      )}
     </Field>
   );
 }
@@ -196,27 +227,23 @@ function Rotate({ id, onClose }: { id: string; onClose: () => void }) {
 function RemoveCredential({ id, name }: { id: string; name: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/credentials/{id}", { params: { path: { id } } })) });
   return (
-    <Confirm
-      what={`Remove ${name}`}
-      sure="Agents that need it can no longer reach their model. Revoke the key at the vendor as well."
-      act={() => remove.mutate()}
-      error={remove.error}
-    />
+    <Confirm what={`Remove ${name}`} sure="Harvest can no longer use it. Revoke it at the provider as well." act={() => remove.mutate()} error={remove.error} />
   );
 }
 
-const ROLES: SchemaRole[] = ["viewer", "member", "admin"];
-
 export function TokensPage() {
+  const mayCreate = useMay("member");
   const tokens = useQuery(queries.tokens);
   const [adding, setAdding] = useState(false);
   return (
     <Page
       title="Tokens"
       actions={
-        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
-          New token
-        </Button>
+        mayCreate && (
+          <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+            New token
+          </Button>
+        )
       }
       about="For programs that use the API. Harvest stores only a digest: the token itself is shown once."
     >
@@ -265,7 +292,8 @@ export function TokensPage() {
   );
 }
 
-function AddToken({ onClose }: { onClose: () => void }) {
+export function AddToken({ onClose }: { onClose: () => void }) {
+  const me = useQuery(queries.me);
   const add = useMutation({
     mutationFn: (body: { name: string; role: SchemaRole; expires_in_days?: number }) => ok(api.POST("/api/tokens", { body })),
     gcTime: 0,
@@ -303,7 +331,7 @@ function AddToken({ onClose }: { onClose: () => void }) {
         <Field label="Role" hint="Viewers read, members create tasks, admins change everything">
           {(id) => (
             <select id={id} name="role" className="field">
-              {ROLES.map((role) => (
+              {rolesUpTo(me.data).map((role) => (
                 <option key={role} value={role}>
                   {words(role)}
                 </option>

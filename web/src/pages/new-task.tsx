@@ -155,7 +155,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
               )}
             </Field>
             <After />
-            <Field label="MCP servers" hint="Names from the settings, separated by commas">
+            <Field label="MCP servers" hint="Names from the settings, separated by commas; they replace the project's list">
               {(id) => <input id={id} name="mcp" className="field" autoComplete="off" placeholder="Project default" />}
             </Field>
             <Field label="Fallback agents" hint="They take over, in this order, when a model's quota is exhausted">

@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Fragment, useState } from "react";
 import { api, ok } from "../api/client";
+import { useMay } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaProject, SchemaRole } from "../api/schema";
 import { shortRepository } from "../api/words";
@@ -24,13 +25,13 @@ const lines = (text: string | undefined) =>
 
 export function ProjectsPage() {
   const projects = useQuery(queries.projects);
-  const me = useQuery(queries.me);
+  const mayCreate = useMay("everywhere");
   const [adding, setAdding] = useState(false);
   return (
     <Page
       title="Projects"
       actions={
-        me.data?.role === "admin" && (
+        mayCreate && (
           <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
             New project
           </Button>
@@ -108,12 +109,13 @@ function AddProject({ onClose }: { onClose: () => void }) {
 export function ProjectPage() {
   const { name } = route.useParams();
   const project = useQuery(queries.project(name));
-  const me = useQuery(queries.me);
-  const admin = me.data?.role === "admin" || me.data?.roles?.[name] === "admin";
+  const admin = useMay("admin", name);
+  // Which repositories belong to a project is decided for the whole installation.
+  const everywhere = useMay("everywhere");
   return (
-    <Page title={name} actions={me.data?.role === "admin" && <RemoveProject name={name} />}>
+    <Page title={name} actions={everywhere && <RemoveProject name={name} />}>
       <Shown of={project} what="the project">
-        {(data) => <Repositories project={data} may={admin} />}
+        {(data) => <Repositories project={data} may={everywhere} />}
       </Shown>
       <Members project={name} may={admin} />
       <Settings project={name} may={admin} />

@@ -1,15 +1,17 @@
 // The queue: what is worked on, what waits and for what, and the processes that do the work.
-import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useId, useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { useMay, useMayIn } from "../api/may";
 import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaListedTask, SchemaQueue, SchemaTask } from "../api/schema";
-import { WAITS_FOR, waitOfListed } from "../api/waits";
+import { inOrder, WAITS_FOR, waitOfListed } from "../api/waits";
 import { providerName, shortRepository, type SchemaStatus } from "../api/words";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
+import { fieldText } from "../ui/form";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Field, Page, Table, Trouble } from "../ui/parts";
 import { useUsedRepositories } from "./repository-field";
@@ -17,9 +19,8 @@ import { Confirm, Figure, FormOf, Shown, When } from "./tables";
 
 export function QueuePage() {
   const queue = useQuery(queries.queue);
-  const me = useQuery(queries.me);
   const change = useMutation({ mutationFn: (body: { paused?: boolean; agents?: number }) => ok(api.PATCH("/api/queue", { body })) });
-  const mayChange = me.data?.role === "admin";
+  const mayChange = useMay("everywhere");
   return (
     <Page
       title="Queue and workers"
@@ -50,14 +51,14 @@ export function QueuePage() {
             )}
             {mayChange && (
               <form
-                className="flex items-end gap-2"
+                className="flex items-start gap-2"
                 onSubmit={(event: SubmitEvent<HTMLFormElement>) => {
                   event.preventDefault();
-                  change.mutate({ agents: Number(new FormData(event.currentTarget).get("agents")) });
+                  change.mutate({ agents: concurrency(new FormData(event.currentTarget)) });
                 }}
               >
-                <div className="w-44">
-                  <Field label="Concurrency">
+                <div className="w-64">
+                  <Field label="Concurrency" hint={CONCURRENCY_HINT}>
                     {(id) => (
                       <input
                         key={data.agents ?? ""}
@@ -65,22 +66,21 @@ export function QueuePage() {
                         name="agents"
                         className="field"
                         type="number"
-                        min="0"
+                        min="1"
                         max="1000"
-                        required
                         defaultValue={data.agents ?? ""}
                         placeholder="Automatic"
                       />
                     )}
                   </Field>
                 </div>
-                <Button type="submit" className="h-8" disabled={change.isPending}>
+                <Button type="submit" className="mt-5 h-8" disabled={change.isPending}>
                   Set
                 </Button>
               </form>
             )}
-            <QueuedTasks title="Running" status="running" none="No task is running." />
-            <QueuedTasks title="Waiting" status="pending" none="No tasks are waiting." />
+            <RunningAndWaiting next={data.next} />
+            <WaitingForPeople />
             <Workers processes={data.processes} />
             <Caps caps={data.caps} may={mayChange} />
             <div className="grid gap-4 md:grid-cols-2">
@@ -94,31 +94,66 @@ export function QueuePage() {
   );
 }
 
-/** Tasks of a status, those that are worked on next first. */
-function QueuedTasks({ title, status, none }: { title: string; status: SchemaStatus; none: string }) {
+/** What the server gets: 0 for an empty field, which stands for the number that each worker was started with. */
+export function concurrency(data: FormData): number {
+  return Number(fieldText(data, "agents"));
+}
+
+const CONCURRENCY_HINT = "Empty: as many as each worker was started with. To stop work, pause the queue.";
+
+const NONE: string[] = [];
+
+/** Tasks by their status: news change it in place, whichever list a task came in. */
+function RunningAndWaiting({ next }: { next: string[] }) {
   // No event tells that a turn was parked or released.
-  const tasks = useInfiniteQuery({ ...queries.tasks({ status }), refetchInterval: status === "pending" ? 10_000 : false });
-  const rows = (tasks.data?.pages ?? []).flatMap((page) => page.items).toSorted(byTurn);
+  const refetchInterval = 10_000;
+  const pending = useInfiniteQuery({ ...queries.tasks({ status: "pending" }), refetchInterval });
+  const provisioning = useInfiniteQuery({ ...queries.tasks({ status: "provisioning" }), refetchInterval });
+  const running = useInfiniteQuery({ ...queries.tasks({ status: "running" }), refetchInterval });
+  const lists = [pending, provisioning, running];
+  const listed = lists.flatMap(({ data }) => (data?.pages ?? []).flatMap((page) => page.items));
+  // The list begins with the newest tasks; in a long queue, those that are next are not among them.
+  const missing = next.filter((id) => pending.isSuccess && !listed.some((row) => row.id === id));
+  const others = useQueries({ queries: missing.map((id) => queries.task(id)) }).flatMap(({ data }): SchemaListedTask[] => (data ? [data] : []));
+  const tasks = [...new Map([...listed, ...others].map((task) => [task.id, task])).values()];
+  const works = (task: SchemaTask) => ["provisioning", "running"].includes(task.status);
+  const waits = (task: SchemaTask) => task.status === "pending";
+  const loading = lists.some(({ isPending }) => isPending);
+  return (
+    <>
+      <QueuedTasks title="Running" status="running" tasks={tasks.filter(works)} none={loading ? LOADING : "No task is running."} />
+      <QueuedTasks title="Waiting" status="pending" tasks={tasks.filter(waits)} next={next} none={loading ? LOADING : "No tasks are waiting."} />
+    </>
+  );
+}
+
+const LOADING = "Loading tasks…";
+
+/** `next`: those that workers take next, in this order; they come first and are numbered. */
+function QueuedTasks(props: { title: string; status: SchemaStatus; tasks: SchemaListedTask[]; next?: string[]; none: string }) {
+  const { title, status, tasks, next = NONE, none } = props;
+  const rows = inOrder(tasks, next);
   return (
     <section aria-label={`${title} tasks`} className="flex flex-col gap-2">
       <h2 className="font-semibold">{title}</h2>
       {rows.length === 0 ? (
-        <p className="text-dim">{tasks.isPending ? "Loading tasks…" : none}</p>
+        <p className="text-dim">{none}</p>
       ) : (
         <Table
           label={`${title} tasks`}
           rows={rows.slice(0, MOST_SHOWN)}
           id={(row) => row.id}
           columns={[
-            {
-              name: "Task",
-              cell: (row) => (
-                <Link to="/tasks/$id" params={{ id: row.id }} className="flex min-w-0 items-center gap-2 hover:underline">
-                  <StatusIcon status={row.status} />
-                  <span className="line-clamp-1 break-all">{firstLine(row.prompt, 120)}</span>
-                </Link>
-              ),
-            },
+            ...(status === "pending"
+              ? [
+                  {
+                    name: "Next",
+                    number: true,
+                    cell: (row: SchemaListedTask) => (next.includes(row.id) ? next.indexOf(row.id) + 1 : <span className="text-dim">–</span>),
+                  },
+                ]
+              : []),
+            { name: "Task", cell: (row) => <TaskLink task={row} /> },
             { name: "Repository", minor: true, cell: (row) => shortRepository(row.repository) },
             { name: "Agent", minor: true, cell: (row) => row.agent },
             {
@@ -147,10 +182,45 @@ function QueuedTasks({ title, status, none }: { title: string; status: SchemaSta
 }
 
 const MOST_SHOWN = 50;
-const ORDER = ["urgent", "high", "normal", "low"];
 
-function byTurn(one: SchemaTask, other: SchemaTask): number {
-  return ORDER.indexOf(one.priority) - ORDER.indexOf(other.priority) || Date.parse(one.created_at) - Date.parse(other.created_at);
+/** Tasks that continue when a person approves something or resumes them: no worker takes them before. */
+function WaitingForPeople() {
+  const approvals = useInfiniteQuery(queries.tasks({ status: "awaiting_approval" }));
+  const interrupted = useInfiniteQuery(queries.tasks({ status: "interrupted" }));
+  const rows = [approvals, interrupted].flatMap(({ data }) => (data?.pages ?? []).flatMap((page) => page.items));
+  if (rows.length === 0) return null;
+  return (
+    <section aria-label="Waiting for a person" className="flex flex-col gap-2">
+      <h2 className="font-semibold">Waiting for a person</h2>
+      <Table
+        label="Waiting for a person"
+        rows={rows.slice(0, MOST_SHOWN)}
+        id={(row) => row.id}
+        columns={[
+          { name: "Task", cell: (row) => <TaskLink task={row} /> },
+          { name: "Repository", minor: true, cell: (row) => shortRepository(row.repository) },
+          { name: "Agent", minor: true, cell: (row) => row.agent },
+          { name: "Waiting for", cell: (row) => <span className="text-dim">{row.status === "interrupted" ? "someone to resume it" : "approval"}</span> },
+          { name: "Created", cell: (row) => <When at={row.created_at} /> },
+          { name: "", number: true, cell: (row) => <Cancel task={row} /> },
+        ]}
+      />
+      {rows.length > MOST_SHOWN && (
+        <Link to="/approvals" className="text-accent hover:underline">
+          Show all approvals
+        </Link>
+      )}
+    </section>
+  );
+}
+
+function TaskLink({ task }: { task: SchemaTask }) {
+  return (
+    <Link to="/tasks/$id" params={{ id: task.id }} className="flex min-w-0 items-center gap-2 hover:underline">
+      <StatusIcon status={task.status} />
+      <span className="line-clamp-1 break-all">{firstLine(task.prompt, 120)}</span>
+    </Link>
+  );
 }
 
 function WaitsFor({ task }: { task: SchemaListedTask }) {
@@ -173,9 +243,9 @@ function WaitsFor({ task }: { task: SchemaListedTask }) {
 }
 
 function Cancel({ task }: { task: SchemaTask }) {
-  const me = useQuery(queries.me);
+  const may = useMayIn("member", task.repository);
   const cancel = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/cancel", { params: { path: { id: task.id } } })) });
-  if (me.data?.role === "viewer") return null;
+  if (!may) return null;
   return (
     <Confirm what="Cancel task" sure={`“${firstLine(task.prompt, 80)}” is cancelled. Saved work is kept.`} act={() => cancel.mutate()} error={cancel.error} />
   );
@@ -226,7 +296,7 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
       </p>
       {set.isError && !adding && <Trouble error={set.error} />}
       {caps.length === 0 ? (
-        <p className="text-dim">No caps: the number of running tasks per repository, user or credential is not limited.</p>
+        <p className="text-dim">No caps: the number of running tasks per repository, user or vendor is not limited.</p>
       ) : (
         <Table
           label="Caps"
@@ -271,23 +341,23 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
 }
 
 const APPLIES_TO = {
-  repository: "The path or URL of the repository",
+  repository: "The name, path or URL of the repository",
   user: "The name the user signs in with",
-  credential: "The ID of the credential",
+  credential: "All tasks whose model belongs to this vendor, whichever of its keys they use",
 };
+const VENDORS = ["anthropic", "openai", "gemini", "ollama"];
 
-/** What a cap is for, with the repositories, users and credentials that are known. */
+/** What a cap is for, with the repositories and users that are known. */
 function AppliesTo() {
   const names = useId();
   const [kind, setKind] = useState<keyof typeof APPLIES_TO>("repository");
   const repositories = useQuery(queries.repositories);
   const used = useUsedRepositories();
-  const credentials = useQuery({ ...queries.credentials, enabled: kind === "credential" });
   const people = useQuery({ ...queries.stats("person"), enabled: kind === "user" });
   const known: Record<typeof kind, [string, string][]> = {
     repository: [...(repositories.data?.items ?? []).map((one): [string, string] => [one.source, one.name]), ...used.map((one): [string, string] => [one, ""])],
     user: (people.data?.items ?? []).map((one) => [one.key, ""]),
-    credential: (credentials.data?.items ?? []).map((one) => [one.id, `${providerName(one.provider)} ${one.name}`]),
+    credential: [],
   };
   return (
     <>
@@ -296,23 +366,33 @@ function AppliesTo() {
           <select id={id} name="kind" className="field" value={kind} onChange={(event) => setKind(event.target.value as typeof kind)}>
             <option value="repository">A repository</option>
             <option value="user">A user</option>
-            <option value="credential">A credential</option>
+            <option value="credential">The credentials of a vendor</option>
           </select>
         )}
       </Field>
-      <Field label="Name" hint={APPLIES_TO[kind]}>
-        {(id) => (
-          <>
-            <input id={id} name="of" required autoFocus list={names} autoComplete="off" className="field" />
-            <datalist id={names}>
-              {known[kind].map(([value, text]) => (
-                <option key={value} value={value}>
-                  {text}
+      <Field label={kind === "credential" ? "Vendor" : "Name"} hint={APPLIES_TO[kind]}>
+        {(id) =>
+          kind === "credential" ? (
+            <select id={id} name="of" className="field">
+              {VENDORS.map((one) => (
+                <option key={one} value={one}>
+                  {providerName(one)}
                 </option>
               ))}
-            </datalist>
-          </>
-        )}
+            </select>
+          ) : (
+            <>
+              <input id={id} name="of" required autoFocus list={names} autoComplete="off" className="field" />
+              <datalist id={names}>
+                {known[kind].map(([value, text]) => (
+                  <option key={value} value={value}>
+                    {text}
+                  </option>
+                ))}
+              </datalist>
+            </>
+          )
+        }
       </Field>
     </>
   );

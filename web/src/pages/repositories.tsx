@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ok } from "../api/client";
+import { useMay } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
 import { words } from "../ui/icons";
@@ -13,16 +14,17 @@ import { Confirm, FormOf, Shown, When } from "./tables";
 
 export function RepositoriesPage() {
   const repositories = useQuery(queries.repositories);
-  const me = useQuery(queries.me);
-  const admin = me.data?.role === "admin";
+  const admin = useMay("everywhere");
   const [adding, setAdding] = useState<string | false>(false);
   return (
     <Page
       title="Repositories"
       actions={
-        <Button look="primary" icon="plus" onClick={() => setAdding("")}>
-          Add repository
-        </Button>
+        admin && (
+          <Button look="primary" icon="plus" onClick={() => setAdding("")}>
+            Add repository
+          </Button>
+        )
       }
       about="Harvest keeps these repositories ready: cloned, built, and with their dependencies installed. Sessions start from that state in milliseconds."
     >

@@ -10,7 +10,7 @@ const used = opened.get("link") === "used";
 /** Why GitHub did not sign someone in, by the server's word for it. */
 const WHY_NOT: Record<string, string> = {
   not_member:
-    "Your GitHub account is not in any of the organizations and teams that can sign in here. Ask an admin of this server. If it is in one, grant Harvest access to it when GitHub asks during sign-in.",
+    "Your GitHub account is not in any of the organizations and teams that can sign in here. Ask an admin of this server. If the account is a member, grant Harvest access to the organization when GitHub asks during sign-in.",
   another_account:
     "Your GitHub name belonged to someone else when it was last used here. Ask an admin of this server to remove the “sign-in” credential of that name.",
   incomplete: "Sign-in failed: it was not completed at GitHub, or took too long. Try again.",

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { useMay, useMayIn } from "../api/may";
 import { pageWords } from "../api/page-words";
 import { queries } from "../api/queries";
 import { money } from "../stream/sums";
@@ -113,14 +114,17 @@ export function Confirm({ what, sure, act, error, named }: { what: string; sure:
 
 export function SchedulesPage() {
   const schedules = useQuery(queries.schedules);
+  const may = useMay("member");
   const [adding, setAdding] = useState(false);
   return (
     <Page
       title="Schedules"
       actions={
-        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
-          New schedule
-        </Button>
+        may && (
+          <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+            New schedule
+          </Button>
+        )
       }
       about="Tasks that run on a schedule."
     >
@@ -144,7 +148,7 @@ export function SchedulesPage() {
                     </span>
                   ),
                 },
-                { name: "Task", cell: (row) => firstLine(promptOf(row.request), 120) },
+                { name: "Task", cell: (row) => firstLine(textOf(row.request, "prompt"), 120) },
                 { name: "Owner", minor: true, cell: (row) => row.owner ?? <span className="text-dim">This machine</span> },
                 { name: "Last run", minor: true, cell: (row) => <When at={row.last} /> },
                 {
@@ -156,7 +160,7 @@ export function SchedulesPage() {
                     </span>
                   ),
                 },
-                { name: "", number: true, cell: (row) => <RemoveSchedule id={row.id} /> },
+                { name: "", number: true, cell: (row) => <RemoveSchedule id={row.id} repository={textOf(row.request, "repository")} /> },
               ]}
             />
           )
@@ -167,13 +171,16 @@ export function SchedulesPage() {
   );
 }
 
-function promptOf(request: unknown): string {
-  const found = typeof request === "object" && request !== null && "prompt" in request ? request.prompt : null;
+/** A field of the task that a schedule creates. */
+function textOf(request: unknown, field: "prompt" | "repository"): string {
+  const found = typeof request === "object" && request !== null ? (request as Record<string, unknown>)[field] : null;
   return typeof found === "string" ? found : "";
 }
 
-function RemoveSchedule({ id }: { id: string }) {
+function RemoveSchedule({ id, repository }: { id: string; repository: string }) {
+  const may = useMayIn("member", repository);
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/schedules/{id}", { params: { path: { id } } })) });
+  if (!may) return null;
   return <Confirm what="Remove schedule" sure="It creates no more tasks. The tasks it created are kept." act={() => remove.mutate()} error={remove.error} />;
 }
 

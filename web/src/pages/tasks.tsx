@@ -1,6 +1,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
 import { lazy, memo, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useMay } from "../api/may";
 import { shortError } from "../api/page-words";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
@@ -20,6 +21,7 @@ const route = getRouteApi("/tasks");
 export function TasksPage() {
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/tasks" });
+  const mayCreate = useMay("member");
   const { view, new: creating, ...filter } = search;
   const tasks = useInfiniteQuery({ ...queries.tasks(filter), placeholderData: keepPreviousData });
   const all = useTasks(tasks.data?.pages);
@@ -52,9 +54,11 @@ export function TasksPage() {
               );
             })}
           </div>
-          <Button look="primary" icon="plus" onClick={() => change({ new: true })}>
-            New task
-          </Button>
+          {mayCreate && (
+            <Button look="primary" icon="plus" onClick={() => change({ new: true })}>
+              New task
+            </Button>
+          )}
         </>
       }
     >
@@ -82,7 +86,7 @@ export function TasksPage() {
       ) : (
         <TaskList tasks={all} more={more} />
       )}
-      <Suspense>{creating && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
+      <Suspense>{creating && mayCreate && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
     </Page>
   );
 }

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ok } from "../api/client";
+import { useMay } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaTemplate } from "../api/schema";
 import { firstLine } from "../text/harmless";
@@ -12,10 +13,9 @@ import { Confirm, FormOf, Shown, When } from "./tables";
 
 export function TemplatesPage() {
   const templates = useQuery(queries.templates);
-  const me = useQuery(queries.me);
   const [open, setOpen] = useState<"add" | SchemaTemplate | null>(null);
   const close = () => setOpen(null);
-  const may = me.data?.role !== "viewer";
+  const may = useMay("member");
   return (
     <Page
       title="Templates"

@@ -4,6 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { api, ok } from "../api/client";
 import { save } from "../api/download";
+import { useMayIn } from "../api/may";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import { readPage } from "../stream/follow";
@@ -24,20 +25,21 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
   const trouble = events.error ?? stop.error ?? retry.error ?? terminate.error ?? (asking ? null : interrupt.error);
   // The name that a session has reserved is of no use before something is on the branch.
   const { branch } = task;
-  const over = isOver(task.status);
-  const works = task.status === "provisioning" || task.status === "running";
+  const may = useMayIn("member", task.repository);
+  const stoppable = may && !isOver(task.status);
+  const works = may && (task.status === "provisioning" || task.status === "running");
   const { mutate: doStop, reset: forgetStop } = stop;
   const { mutate: doRetry } = retry;
   const { reset: forgetInterrupt } = interrupt;
-  const retries = task.status === "failed" || task.status === "cancelled";
+  const retries = may && (task.status === "failed" || task.status === "cancelled");
   useEffect(
     () =>
       offer([
         ...(works ? [{ id: "interrupt", text: "Interrupt this task", icon: "pause" as const, act: () => setAsking(true) }] : []),
-        ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
+        ...(stoppable ? [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }] : []),
         ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
       ]),
-    [works, over, retries, doStop, doRetry],
+    [works, stoppable, retries, doStop, doRetry],
   );
   // Whatever was asked for has come about, or something else has.
   useEffect(() => {
@@ -51,7 +53,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
           {interrupt.isSuccess ? "Interrupting…" : "Interrupt"}
         </Button>
       )}
-      {!over && (
+      {stoppable && (
         <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>
           {stop.isSuccess ? "Stopping…" : "Stop"}
         </Button>
@@ -70,7 +72,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
             {branch && <Item act={() => void copy(branch)}>Copy branch name</Item>}
             <Item act={() => void copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
             <Item act={() => events.mutate()}>Download events</Item>
-            {!over && (
+            {stoppable && (
               <Item act={() => terminate.mutate()} danger>
                 Terminate immediately
               </Item>

@@ -2,8 +2,9 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { createContext, useContext, useMemo, useState, type Dispatch, type ReactNode, type SetStateAction, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { useMayIn } from "../api/may";
 import { queries } from "../api/queries";
-import type { SchemaComment, SchemaCommentPlace } from "../api/schema";
+import type { SchemaComment, SchemaCommentPlace, SchemaSessionDetail } from "../api/schema";
 import { firstLine } from "../text/harmless";
 import { Prose } from "../text/show";
 import { Button, Trouble } from "../ui/parts";
@@ -17,15 +18,18 @@ export function keyOf(place: SchemaCommentPlace): string {
 
 interface Said {
   session: string;
+  repository: string;
   by: Map<string, SchemaComment[]>;
   /** Where someone is about to say something. */
   open: string | null;
   setOpen: Dispatch<SetStateAction<string | null>>;
 }
 
-const Said = createContext<Said>({ session: "", by: new Map(), open: null, setOpen: () => {} });
+const Said = createContext<Said>({ session: "", repository: "", by: new Map(), open: null, setOpen: () => {} });
 
-export function CommentsOf({ session, children }: { session: string; children: ReactNode }) {
+export function CommentsOf({ session: of, children }: { session: SchemaSessionDetail; children: ReactNode }) {
+  const { id: session } = of;
+  const { repository } = of.task;
   const comments = useQuery(queries.comments(session));
   const [open, setOpen] = useState<string | null>(null);
   const by = useMemo(() => {
@@ -33,7 +37,7 @@ export function CommentsOf({ session, children }: { session: string; children: R
     for (const one of comments.data?.items ?? []) groups.set(keyOf(one.about), [...(groups.get(keyOf(one.about)) ?? []), one]);
     return groups;
   }, [comments.data]);
-  const value = useMemo(() => ({ session, by, open, setOpen }), [session, by, open]);
+  const value = useMemo(() => ({ session, repository, by, open, setOpen }), [session, repository, by, open]);
   return <Said.Provider value={value}>{children}</Said.Provider>;
 }
 
@@ -87,9 +91,12 @@ function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaCommen
 }
 
 function Remove({ comment }: { comment: SchemaComment }) {
+  const { repository } = useSaid();
   const me = useQuery(queries.me);
+  const member = useMayIn("member", repository);
+  const admin = useMayIn("admin", repository);
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/comments/{id}", { params: { path: { id: comment.id } } })) });
-  if (comment.author !== me.data?.user && me.data?.role !== "admin") return null;
+  if (!(member && comment.author === me.data?.user) && !admin) return null;
   return <Button look="quiet" icon="trash" label="Remove comment" className="ml-auto !size-6" disabled={remove.isPending} onClick={() => remove.mutate()} />;
 }
 

@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
+import { useMayIn } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { deliveryWords, isOver } from "../api/words";
@@ -11,6 +12,7 @@ import { Badge, Button, Dialog, Field, Trouble } from "../ui/parts";
 import { sends } from "./keys";
 
 export function Composer({ session }: { session: SchemaSessionDetail }) {
+  const may = useMayIn("member", session.task.repository);
   const agents = useQuery(queries.agents);
   const [text, setText] = useState("");
   const [agent, setAgent] = useState("");
@@ -23,6 +25,12 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
   const send = () => {
     if (text.trim() && !more.isPending) more.mutate();
   };
+  if (!may)
+    return queued.length > 0 ? (
+      <div className="shrink-0 border-t border-line px-4 py-3">
+        <Queued turns={queued} />
+      </div>
+    ) : null;
   return (
     <div className="shrink-0 border-t border-line px-4 py-3">
       <form
@@ -33,17 +41,7 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
         }}
       >
         {more.isError && <Trouble error={more.error} />}
-        {queued.length > 0 && (
-          <ol aria-label="Queued" className="flex max-h-32 flex-col gap-1 overflow-auto" tabIndex={0}>
-            {queued.map((turn) => (
-              <li key={turn.number} className="flex items-baseline gap-2 rounded-md bg-side px-2.5 py-1">
-                <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span>
-                <span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span>
-                <Badge>waiting</Badge>
-              </li>
-            ))}
-          </ol>
-        )}
+        {queued.length > 0 && <Queued turns={queued} />}
         <textarea
           rows={Math.min(8, Math.max(2, text.split("\n").length))}
           value={text}
@@ -84,8 +82,23 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
   );
 }
 
+function Queued({ turns }: { turns: SchemaSessionDetail["turns"] }) {
+  return (
+    <ol aria-label="Queued" className="flex max-h-32 flex-col gap-1 overflow-auto" tabIndex={0}>
+      {turns.map((turn) => (
+        <li key={turn.number} className="flex items-baseline gap-2 rounded-md bg-side px-2.5 py-1">
+          <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span>
+          <span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span>
+          <Badge>waiting</Badge>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
 /** Yes or no to a plan, which can be changed, or to a delivery. */
-export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "source">; plan?: string; wide?: boolean }) {
+export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "source" | "repository">; plan?: string; wide?: boolean }) {
+  const may = useMayIn("member", task.repository);
   const [mode, setMode] = useState<"ask" | "edit" | "reject">("ask");
   const input = useRef<HTMLTextAreaElement>(null);
   const path = { params: { path: { id: task.id } } };
@@ -124,10 +137,14 @@ export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "so
         )}
         <div className="flex flex-wrap items-center gap-2">
           <p className="mr-auto basis-full font-medium sm:basis-auto">
-            {plan === undefined ? "The work is done and is waiting for approval" : "The agent is waiting for your decision"}
+            {plan === undefined
+              ? "The work is done and is waiting for approval"
+              : may
+                ? "The agent is waiting for your decision"
+                : "The agent is waiting for a decision"}
           </p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}
-          {mode === "ask" ? (
+          {!may ? null : mode === "ask" ? (
             <>
               <Button key="reject" look="danger" onClick={() => setMode("reject")}>
                 Reject

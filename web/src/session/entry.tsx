@@ -298,7 +298,7 @@ function inputText(input: unknown): string {
 }
 
 export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {
-  const good = run.exit_code === 0 && !run.timed_out;
+  const good = run.exit_code === 0 && !run.failed && !run.timed_out;
   const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Tests in a clean sandbox" : words(run.purpose);
   return (
     <details open={open} className="rounded-lg border border-line bg-raised">

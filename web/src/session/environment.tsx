@@ -1,5 +1,6 @@
 // Where the work is done: which sandboxes, within which limits, and what they may reach.
 import type { SchemaSessionDetail } from "../api/schema";
+import { pageWords } from "../api/page-words";
 import { isOver } from "../api/words";
 import type { Fold } from "../stream/fold";
 import type { Journal } from "../stream/journal";
@@ -105,7 +106,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
             columns={[
               { name: "Host", cell: (row) => <Code>{firstLine(`${row.host}:${row.port}`)}</Code> },
               { name: "Verdict", cell: (row) => <Badge tone={row.verdict === "allowed" ? "good" : "bad"}>{words(row.verdict)}</Badge> },
-              { name: "Reason", minor: true, cell: (row) => firstLine(row.reason ?? "") },
+              { name: "Reason", minor: true, cell: (row) => firstLine(pageWords(row.reason ?? ""), 400) },
               { name: "Connections", number: true, cell: (row) => row.connections },
               {
                 name: "Bytes out / in",

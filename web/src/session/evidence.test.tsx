@@ -93,6 +93,36 @@ const CASES: Record<string, { list: string; badge: string; hint: boolean; tests:
     output: [],
     check: ["No flags. How many tests ran is not known: the test runner printed no counts that Harvest can read."],
   },
+  failures_at_exit_code_0: {
+    list: "1 failed, same as the base",
+    badge: "Unchanged: the tests that fail also fail at the base",
+    hint: false,
+    tests: ["Still failing (1)", "divides"],
+    output: ["ok 1 - adds", "not ok 2 - divides", "1..2"],
+    check: [NO_FLAGS],
+  },
+  failure_named_no_more: {
+    list: "1 failed, same as the base",
+    badge: "Unchanged: the tests that fail also fail at the base",
+    hint: false,
+    tests: ["No longer listed as failing (1)", "adds", "Still failing (1)", "divides"],
+    output: ["not ok 1 - divides", "1 passed, 1 failed"],
+    check: [NO_FLAGS],
+  },
+  red_base_loses_a_test: {
+    list: "0 passed, 1 failed",
+    badge: "The tests fail",
+    hint: false,
+    tests: ["Still failing (1)", "divides"],
+    output: ["not ok 1 - divides", "1..1"],
+    check: [
+      "Tests deleted",
+      "Test files, or files of the test command, were deleted or emptied",
+      "Fewer tests",
+      "Fewer tests ran than before the change",
+      "cases/adds",
+    ],
+  },
 };
 
 describe("the verdict table on the page", () => {
@@ -130,6 +160,15 @@ describe("what there is to check in a result without flags", () => {
   test("nothing is claimed about a number that is not known, at the base or at the result", () => {
     expect(check({ baseline: { exit_code: 0 } })).toMatch(/^No flags. How many tests ran is not known/);
   });
+});
+
+test("a command that passes and proves nothing is not said to have tests that pass", () => {
+  expect(tab(having({ verdict: "doubtful", flags: [] }))[0]).toBe("Not verified: the test command passes but proves nothing");
+});
+
+test("more skipped tests are counted, not named", () => {
+  const check = between(tab(having({ flags: ["tests_skipped"] })), "What to check", "Test runs and their output");
+  expect(check).toEqual(["Tests skipped", "More tests were skipped than before the change"]);
 });
 
 test("lists of tests say how many names were left out, and why the comparison is incomplete", () => {

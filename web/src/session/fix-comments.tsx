@@ -3,6 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ok } from "../api/client";
+import { useMayIn } from "../api/may";
 import type { SchemaComment, SchemaSessionDetail } from "../api/schema";
 import { counted } from "../text/counted";
 import { firstLine } from "../text/harmless";
@@ -11,9 +12,10 @@ import { useSaid } from "./comments";
 
 export function FixComments({ session }: { session: SchemaSessionDetail }) {
   const { by } = useSaid();
+  const may = useMayIn("member", session.task.repository);
   const [open, setOpen] = useState(false);
   const comments = [...by.values()].flat();
-  if (comments.length === 0) return null;
+  if (comments.length === 0 || !may) return null;
   return (
     <>
       <Button onClick={() => setOpen(true)}>Fix comments ({comments.length})</Button>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import * as Tabs from "@radix-ui/react-tabs";
 import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
+import { useMayIn } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { errorWords } from "../api/page-words";
@@ -140,7 +141,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
           </Tabs.Root>
         </header>
         <div id="session-part" role="tabpanel" aria-label={words(tab)} className="flex min-h-0 flex-1 flex-col">
-          <CommentsOf session={session.id}>
+          <CommentsOf session={session}>
             <Suspense fallback={<Waiting what={tab} />}>
               {tab === "activity" && <Activity session={session} journal={journal} />}
               {tab === "changes" && <Changes session={session} journal={journal} />}
@@ -180,14 +181,15 @@ function Count({ journal, of }: { journal: Journal; of: Tab }) {
 function Activity({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
   const { task } = session;
   const [forking, setForking] = useState<number | null>(null);
-  const fork = useMemo(() => ({ begin: setForking, since: () => journal.fold.saved }), [journal]);
+  const mayFork = useMayIn("member", task.repository);
+  const fork = useMemo(() => ({ begin: setForking, since: () => (mayFork ? journal.fold.saved : null) }), [journal, mayFork]);
   // Only what decides whether there is something to decide on: the stream watches the rest itself.
   const waits = useSyncExternalStore(journal.subscribe, () => journal.fold.waits);
   return (
     <Fork.Provider value={fork}>
       <Stream session={session} journal={journal} />
       {task.status === "interrupted" ? (
-        <Paused session={session.id} journal={journal} />
+        <Paused session={session} journal={journal} />
       ) : task.status === "awaiting_approval" && waits ? (
         <Decide key={waits.seq} task={task} plan={waits.kind === "plan" ? waits.text : undefined} />
       ) : (

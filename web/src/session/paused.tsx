@@ -2,6 +2,8 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState, useSyncExternalStore } from "react";
 import { api, ok } from "../api/client";
+import { useMayIn } from "../api/may";
+import type { SchemaSessionDetail } from "../api/schema";
 import type { Journal } from "../stream/journal";
 import { firstLine } from "../text/harmless";
 import { StatusIcon } from "../ui/icons";
@@ -9,13 +11,15 @@ import { Button, Trouble } from "../ui/parts";
 import { exact, since, useNow } from "../ui/time";
 import { sends } from "./keys";
 
-export function Paused({ session, journal }: { session: string; journal: Journal }) {
-  const interruption = useSyncExternalStore(journal.subscribe, () => journal.shown.interruption);
+export function Paused({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  const may = useMayIn("member", session.task.repository);
+  const read = () => journal.shown.interruption;
+  const interruption = useSyncExternalStore(journal.subscribe, read, read);
   const now = useNow();
   const [text, setText] = useState("");
   // What was typed stays until it is taken.
   const resume = useMutation({
-    mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })),
+    mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session.id } }, body: { prompt: text.trim() || undefined } })),
     onSuccess: () => setText(""),
   });
   const { isSuccess, isPending } = resume;
@@ -50,24 +54,28 @@ export function Paused({ session, journal }: { session: string; journal: Journal
             <p className="text-dim">The work so far and the agent's memory are kept. While it is interrupted, it uses no sandbox and costs nothing.</p>
           </div>
         </div>
-        <textarea
-          rows={Math.min(8, Math.max(2, text.split("\n").length))}
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-          aria-label="Message for the agent"
-          data-compose
-          onKeyDown={(event) => {
-            if (sends(event)) event.currentTarget.form?.requestSubmit();
-          }}
-          className="field resize-none"
-          placeholder="Instructions for the agent. Leave empty to continue unchanged."
-        />
-        <div className="flex items-center gap-2">
-          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl+Enter to resume</span>
-          <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
-            {isSuccess ? "Resuming…" : "Resume"}
-          </Button>
-        </div>
+        {may && (
+          <>
+            <textarea
+              rows={Math.min(8, Math.max(2, text.split("\n").length))}
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              aria-label="Message for the agent"
+              data-compose
+              onKeyDown={(event) => {
+                if (sends(event)) event.currentTarget.form?.requestSubmit();
+              }}
+              className="field resize-none"
+              placeholder="Instructions for the agent. Leave empty to continue unchanged."
+            />
+            <div className="flex items-center gap-2">
+              <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl+Enter to resume</span>
+              <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
+                {isSuccess ? "Resuming…" : "Resume"}
+              </Button>
+            </div>
+          </>
+        )}
       </form>
     </section>
   );

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, ok } from "../api/client";
 import { download } from "../api/download";
+import { useMay, useMayIn } from "../api/may";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { errorWords } from "../api/page-words";
@@ -83,18 +84,22 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
 /** What a person can do now. */
 function Next({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
   const { task } = session;
-  const me = useQuery(queries.me);
+  const mayDecide = useMayIn("member", task.repository);
+  const mayApply = useMay("everywhere");
   const [merging, setMerging] = useState(false);
   const local = task.repository.startsWith("/");
-  const mayMerge = me.data?.role === "admin" && !me.data.projects && local && Boolean(task.branch);
+  const mayMerge = mayApply && local && Boolean(task.branch);
   if (task.status === "pending") return <Waits session={session} />;
   if (task.status === "awaiting_approval")
     return (
       <p className="text-warn">
-        {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
+        {journal.fold.waits?.kind === "delivery" ? "The result" : "The plan"} is waiting for {mayDecide ? "your approval" : "approval"}.
       </p>
     );
-  if (task.status === "interrupted") return <p className="text-warn">To continue, resume it under “Activity”, with or without a message.</p>;
+  if (task.status === "interrupted")
+    return (
+      <p className="text-warn">{mayDecide ? "To continue, resume it under “Activity”, with or without a message." : "It continues when someone resumes it."}</p>
+    );
   if (!isOver(task.status) || !hasWork(task)) return null;
   const { outcome: end, pushed } = journal.shown;
   // Until the end of the journal is here, nobody knows what the last turn has pushed.
@@ -109,7 +114,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
       >
         Review changes
       </Link>
-      {me.data && me.data.role !== "viewer" && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
+      {mayDecide && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
       {mayMerge && <Button onClick={() => setMerging(true)}>Merge…</Button>}
       <DownloadPatch session={session} />
       {merging && <Merge task={task} onClose={() => setMerging(false)} />}

@@ -25,7 +25,8 @@ use tokio::process::Child;
 use tokio::sync::oneshot;
 
 use super::place::{self, Place};
-use super::programs::{build, output, program};
+use super::programs::{build, program};
+use super::rights::{self, Token};
 use super::statistics::{median, quantile};
 use super::table::{Amount, Bound, Row};
 use super::{Findings, Size};
@@ -34,8 +35,6 @@ const TASKS: usize = 10_000;
 const LEAST: f64 = 5_000.0;
 const CONNECTIONS: usize = 32;
 const READY: Duration = Duration::from_millis(200);
-/// From the answer of `harvest token revoke` to the end of a stream.
-const REVOKED: Duration = Duration::from_secs(1);
 const FOLLOWERS: usize = 1_000;
 /// Of these; they ask and never read.
 const SLOW: usize = 10;
@@ -43,7 +42,7 @@ const EVERY: Duration = Duration::from_millis(100);
 const DELAY: Duration = Duration::from_millis(10);
 /// Begins each of them.
 const EVENT: &[u8] = b"event: message.delta\n";
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// What a follower reads at once.
 const BUFFER: usize = 2 * 1024;
 /// Memory is flat when it grows by no more than this.
@@ -54,7 +53,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let data = place.folder("api")?.join("data");
     let mut ready = Vec::new();
     for _ in 0..size.pick(11, 3) {
-        let server = Server::start(&binary, &data).await?;
+        let server = Server::start(&binary, &data, &[]).await?;
         ready.push(server.ready);
     }
     let on_disk = Site::at(&binary, &data).await?;
@@ -65,14 +64,14 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let session = format!("/api/sessions/{}", on_disk.lease.session);
     let session = on_disk.server.load(&on_disk.token, &session, seconds).await?;
     let page = on_disk.server.load(&on_disk.token, "/api/tasks?limit=50", seconds).await?;
-    let revoked = on_disk.revocations(&binary, &data, size.pick(10, 3)).await?;
     let events = size.pick(200, 50);
     let live = on_disk.follow(events).await?;
     let sync = syncs(&data, size.pick(50, 10)).await?;
     drop(on_disk);
     let memory = tempfile::tempdir_in("/dev/shm")?;
     let in_memory = Site::at(&binary, &memory.path().join("data")).await?.follow(events).await?;
-    let rows = vec![
+    let rights = rights::measure(&binary, place, size).await?;
+    let mut rows = vec![
         Row {
             name: "server, from exec to ready",
             ours: Amount::Time(median(&ready)),
@@ -109,13 +108,6 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
             bound: Bound::Open,
         },
         Row {
-            name: "API, end of a stream after its token is revoked, the longest",
-            ours: Amount::Time(revoked.into_iter().max().unwrap_or_default()),
-            theirs: None,
-            against: "",
-            bound: Bound::Within(REVOKED),
-        },
-        Row {
             name: "API, event to 1,000 followers, p99",
             ours: Amount::Time(in_memory.p99),
             theirs: Some(Amount::Time(in_memory.p50)),
@@ -137,6 +129,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
             bound: Bound::Times(FLAT),
         },
     ];
+    rows.extend(rights);
     let notes = vec![
         format!(
             "API: {CONNECTIONS} connections that are kept; of the time that all cores had, whoever asks took {:.0} % for sessions and {:.0} % for pages, \
@@ -157,15 +150,6 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     Ok(Findings { rows, notes })
 }
 
-/// Its id, and the token itself.
-async fn new_token(binary: &Path, data: &Path) -> anyhow::Result<(String, String)> {
-    let mut making = program(binary);
-    making.arg("--data-dir").arg(data).args(["token", "create", "--role", "viewer", "--json"]);
-    let made: Value = serde_json::from_str(&output(&mut making).await?)?;
-    let text = |name: &str| made[name].as_str().map(str::to_owned).with_context(|| format!("a token without {name}"));
-    Ok((text("id")?, text("token")?))
-}
-
 /// A server and what there is to look at.
 struct Site {
     server: Server,
@@ -174,9 +158,9 @@ struct Site {
     token: String,
 }
 
-struct Server {
+pub struct Server {
     process: Child,
-    address: String,
+    pub address: String,
     ready: Duration,
 }
 
@@ -205,33 +189,11 @@ struct Shares {
 
 impl Site {
     async fn at(binary: &Path, data: &Path) -> anyhow::Result<Self> {
-        let server = Server::start(binary, data).await?;
+        let server = Server::start(binary, data, &[]).await?;
         let store = Sqlite::open(&data.join("harvest.db"))?;
         let lease = place::claimed_session(&store).await?;
-        let (_, token) = new_token(binary, data).await?;
+        let Token { secret: token, .. } = Token::create(binary, data, &[], &["--role", "viewer"]).await?;
         Ok(Self { server, store, lease, token })
-    }
-
-    /// How long streams go on after another process has revoked their tokens.
-    async fn revocations(&self, binary: &Path, data: &Path, rounds: usize) -> anyhow::Result<Vec<Duration>> {
-        let path = format!("/api/sessions/{}/events", self.lease.session);
-        let mut took = Vec::new();
-        for _ in 0..rounds {
-            let (id, token) = new_token(binary, data).await?;
-            let mut stream = TcpStream::connect(&self.server.address).await?;
-            // The connection ends with the stream.
-            let more = "accept: text/event-stream\r\nconnection: close\r\n";
-            stream.write_all(head(&self.server.address, &token, &path, more).as_bytes()).await?;
-            let mut buffer = [0; BUFFER];
-            ensure!(stream.read(&mut buffer).await? > 0, "the stream was empty");
-            let mut revoking = program(binary);
-            output(revoking.arg("--data-dir").arg(data).args(["token", "revoke", &id])).await?;
-            let begun = Instant::now();
-            let end = async { while stream.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {} };
-            tokio::time::timeout(PATIENCE, end).await.context("the stream of a revoked token goes on")?;
-            took.push(begun.elapsed());
-        }
-        Ok(took)
     }
 
     /// From an event that is about to be written to everyone who has read it.
@@ -280,9 +242,10 @@ impl Site {
 }
 
 impl Server {
-    async fn start(binary: &Path, data: &Path) -> anyhow::Result<Self> {
+    pub async fn start(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Result<Self> {
         let mut command = program(binary);
         command.arg("--data-dir").arg(data).args(["serve", "--listen", "127.0.0.1:0", "--agents", "0", "--json"]);
+        command.args(options);
         // Nobody is to be held back here.
         let settings: PathBuf = data.with_extension("toml");
         std::fs::write(&settings, "[rate]\nreads = 100000000\n")?;

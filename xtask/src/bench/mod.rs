@@ -18,6 +18,7 @@ mod postgres;
 mod programs;
 mod queue;
 mod recovery;
+mod rights;
 mod sandbox;
 mod statistics;
 mod streams;

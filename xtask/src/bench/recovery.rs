@@ -157,7 +157,7 @@ impl<'a> Site<'a> {
                 let asked = Instant::now();
                 let told = self.json(&["interrupt", &work.task.to_string()]).await?;
                 slowest.by_command = slowest.by_command.max(asked.elapsed());
-                ensure!(told["items"][0]["status"] == "interrupted", "{told}");
+                ensure!(told["status"] == "interrupted", "{told}");
             } else {
                 let asked = Timestamp::now();
                 std::fs::write(self.data.join("interrupts").join(work.task.to_string()), "measured\n")?;
@@ -177,8 +177,10 @@ impl<'a> Site<'a> {
         for _ in 0..count {
             let options = ["--race", "hangs,mends", "--judged-by", "time", "--test", "true"];
             let added = self.json(&[&["task", "add", "Mend it"][..], &options].concat()).await?;
-            let items = added["items"].as_array().context("a race has entrants")?;
-            let entrant = |agent: &str| items.iter().find(|item| item["agent"] == agent).map(|item| &item["id"]);
+            let race = added["settings"]["race"]["id"].as_str().context("the task is in no race")?;
+            let shown = self.json(&["race", "show", race]).await?;
+            let items = shown["items"].as_array().context("a race has entrants")?;
+            let entrant = |agent: &str| items.iter().find(|item| item["agent"] == agent).map(|item| &item["task_id"]);
             let loser = work_of(&store, entrant("hangs").context("the loser is not in the race")?).await?;
             let winner = work_of(&store, entrant("mends").context("the winner is not in the race")?).await?;
             let verdict = event(&store, &winner, "race.decided").await?;

@@ -258,7 +258,7 @@ impl Line<'_> {
         };
         let what = match subtype {
             "error_max_turns" => "the agent used up its turns",
-            "error_max_budget_usd" => "the agent reached the budget it was given",
+            "error_max_budget_usd" => "the agent reached its budget",
             _ => "the agent gave up",
         };
         let message = if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") };

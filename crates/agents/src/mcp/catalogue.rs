@@ -26,7 +26,7 @@ pub struct Entry {
 pub enum Error {
     #[error("the MCP server `{name}` is not valid: {reason}")]
     Invalid { name: String, reason: String },
-    #[error("the MCP server `{name}` begins with the preset `{preset}`, which does not exist; there are {known}")]
+    #[error("the MCP server `{name}` uses the preset `{preset}`, which does not exist; use one of {known}")]
     NoPreset { name: String, preset: String, known: String },
 }
 
@@ -112,20 +112,20 @@ impl Definition {
     fn check(self, name: &str, preset: Option<&Entry>) -> Result<Entry, String> {
         let base = preset.map(|entry| &entry.server);
         let at = match (self.command, self.url) {
-            (Some(_), Some(_)) => return Err("it has a `command` and a `url`: which one is it?".to_owned()),
+            (Some(_), Some(_)) => return Err("it has both a `command` and a `url`; keep one of them".to_owned()),
             (Some(command), None) => McpAddress::Program { command, args: self.args.unwrap_or_default() },
             (None, Some(url)) => {
                 check_url(&url)?;
                 if self.args.is_some() || !self.environment.is_empty() {
-                    return Err("`args` and `environment` are for a program; this one has a `url`".to_owned());
+                    return Err("`args` and `environment` need a `command`; this server has a `url`".to_owned());
                 }
                 McpAddress::Url { url }
             }
             (None, None) => match (base.map(|server| server.at.clone()), self.args) {
                 (Some(McpAddress::Program { command, .. }), Some(args)) => McpAddress::Program { command, args },
                 (Some(at), None) => at,
-                (Some(McpAddress::Url { .. }), Some(_)) => return Err("`args` are for a program".to_owned()),
-                (None, _) => return Err("say `command = \"npx\"` with `args`, or `url = \"https://…\"`".to_owned()),
+                (Some(McpAddress::Url { .. }), Some(_)) => return Err("`args` need a `command`".to_owned()),
+                (None, _) => return Err("set `command = \"npx\"` with `args`, or `url = \"https://…\"`".to_owned()),
             },
         };
         let mut environment = base.map(|server| server.environment.clone()).unwrap_or_default();
@@ -136,7 +136,7 @@ impl Definition {
         let before = base.and_then(|server| server.credential.clone());
         let sent_as = self.credential_as.or_else(|| before.as_ref().map(|known| known.sent_as.clone()));
         let credential = match self.credential.or_else(|| before.map(|known| known.name)) {
-            None if sent_as.is_some() => return Err("`credential_as` says where, and no `credential` what".to_owned()),
+            None if sent_as.is_some() => return Err("`credential_as` is set, but `credential` is not".to_owned()),
             None => None,
             Some(named) => Some(check_credential(named, sent_as, &at)?),
         };
@@ -155,7 +155,7 @@ fn check_url(url: &str) -> Result<(), String> {
         None | Some("") => Err(format!("`url` cannot be {url:?}: it must begin with https:// or http://")),
         // It is shown to people, and a secret in it would be, too.
         Some(rest) if rest.contains(['@', '#']) => {
-            Err("`url` must have no user and no fragment; a key belongs into `credential`".to_owned())
+            Err("`url` must have no user and no fragment; put a key into `credential`".to_owned())
         }
         Some(_) => Ok(()),
     }

@@ -74,7 +74,7 @@ fn a_bridge_stands_before_the_agents_own_program() {
         (&["/harvest/bin/harvest-builtin", "pty", "--"].map(String::from)[..], 3)
     );
     let both = Registry::from_toml(&ECHO.replace(text, "dialect = \"acp\"\nterminal = true")).unwrap_err().to_string();
-    assert_eq!(both, "the agent `echo` speaks a protocol: it takes `prompt = \"stdin\"` and no `terminal`");
+    assert_eq!(both, "the agent `echo` uses a protocol: it needs `prompt = \"stdin\"` and no `terminal`");
 }
 
 #[test]

@@ -107,15 +107,15 @@ fn a_definition_that_cannot_be_meant_is_refused_by_name() {
         Catalogue::bundled().unwrap().with("docs", table.into()).unwrap_err().to_string()
     };
     for (text, reason) in [
-        ("", "say `command"),
-        ("command = 'a'\nurl = 'https://b'", "which one is it?"),
-        ("url = 'https://user:key@a.test'", "a key belongs into `credential`"),
-        ("url = 'https://a.test'\nargs = ['x']", "are for a program"),
+        ("", "set `command"),
+        ("command = 'a'\nurl = 'https://b'", "keep one of them"),
+        ("url = 'https://user:key@a.test'", "put a key into `credential`"),
+        ("url = 'https://a.test'\nargs = ['x']", "need a `command`"),
         ("command = 'a'\ncredential = 'k'", "`credential_as` must name the variable"),
         ("command = 'a'\ncredential = 'k'\ncredential_as = 'A-B'", "is not a variable name"),
-        ("command = 'a'\ncredential_as = 'A'", "no `credential` what"),
+        ("command = 'a'\ncredential_as = 'A'", "`credential` is not"),
         ("command = 'a'\nenvironment = { 'A B' = 'x' }", "is not a variable name"),
-        ("preset = 'nobody'", "there are chrome-devtools"),
+        ("preset = 'nobody'", "use one of chrome-devtools"),
         ("command = 'a'\ncolour = 'red'", "unknown field `colour`"),
     ] {
         let said = said(text);

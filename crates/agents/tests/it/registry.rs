@@ -51,12 +51,12 @@ fn a_file_adds_agents_and_replaces_none_silently() {
     assert_eq!(more.with(ECHO).unwrap_err().to_string(), "the agent `echo` is defined twice");
 
     let codex = ECHO.replacen("\"echo\"", "\"codex\"", 1);
-    let message = "the agent `codex` comes with Harvest; to have this one in its place, say `replace = true`";
+    let message = "the agent `codex` is built into Harvest; to replace it, set `replace = true`";
     assert_eq!(bundled().with(&codex).unwrap_err().to_string(), message);
     let said = |text: &str| text.replacen("dialect", "replace = true\ndialect", 1);
     let replaced = bundled().with(&said(&codex)).unwrap();
     assert_eq!((replaced.iter().count(), replaced.get("codex").unwrap().name.as_str()), (count, "Echo"));
     assert_eq!(replaced.with(&said(&codex)).unwrap_err().to_string(), "the agent `codex` is defined twice");
-    let message = "the agent `echo` says `replace = true`, and there is none of that name to replace";
+    let message = "the agent `echo` has `replace = true`, but there is no agent of that name to replace";
     assert_eq!(bundled().with(&said(ECHO)).unwrap_err().to_string(), message);
 }

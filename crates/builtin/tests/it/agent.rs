@@ -124,7 +124,7 @@ fn the_number_of_turns_is_limited() {
         let server = Server::start(wire, vec![again.into()]);
         let run = run(&server, wire, folder.path(), &["--max-turns", "3"]);
         assert_eq!(run.exit_code, 1);
-        let error = json!({"kind": "turns", "message": "the model was not done after 3 turns"});
+        let error = json!({"kind": "turns", "message": "the model did not finish within 3 turns"});
         assert_eq!(run.of_type("agent.error"), [&error]);
         assert_eq!(run.types().last(), Some(&"agent.error"));
         assert_eq!(server.requests().len(), 3);

@@ -1,6 +1,6 @@
 //! What commits and pull requests say: pure texts of what is known.
 
-use harvest_core::{Cost, Evidence, Prompt, Session, Source, Task, TestVerdict};
+use harvest_core::{Cost, Evidence, Flag, Prompt, Session, Source, Task, TestVerdict};
 
 use super::Finished;
 use super::status::issue_number;
@@ -189,7 +189,17 @@ fn checklist(evidence: Option<&Evidence>) -> String {
     let proved = evidence.is_some_and(Evidence::proves_success);
     let untouched = evidence.is_some_and(|evidence| {
         let changed = &evidence.changed;
-        changed.tests.is_empty() && changed.helpers.is_empty() && evidence.tests.vanished.is_empty()
+        let is_about_tests = |flag: &Flag| {
+            matches!(flag, Flag::TestsChanged | Flag::TestsDeleted | Flag::TestsVanished | Flag::FewerTests)
+        };
+        let no_flag = !evidence.flags.iter().any(is_about_tests);
+        // Where the runner names failed tests alone, a test that fails no more may have been renamed.
+        let is_known = evidence.tests.no_longer_failing.is_empty() || proved;
+        no_flag
+            && is_known
+            && changed.tests.is_empty()
+            && changed.helpers.is_empty()
+            && evidence.tests.vanished.is_empty()
     });
     let quiet = evidence.is_some_and(|evidence| evidence.changed.ci.is_empty() && evidence.changed.settings.is_empty());
     [
@@ -250,7 +260,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use harvest_core::{Baseline, ChangedFiles, Flag, TestChanges};
+    use harvest_core::{Baseline, ChangedFiles, TestChanges};
 
     use super::*;
 
@@ -293,6 +303,7 @@ mod tests {
             verdict: Some(TestVerdict::Failed),
             tests: TestChanges {
                 fixed: names(&["adds"]),
+                no_longer_failing: names(&["averages"]),
                 broken: names(&["calls `@ada`"]),
                 added_failing: names(&["divides"]),
                 still_failing: names(&["multiplies"]),
@@ -322,6 +333,8 @@ mod tests {
             "⚠ tests that ran at the base are missing",
             "",
             "**fail → pass** (1): `adds`",
+            "",
+            "**no longer listed as failing** (1): `averages`",
             "",
             "**pass → fail** (1): `calls '@ada'`",
             "",
@@ -367,6 +380,10 @@ mod tests {
         let untouched = Evidence { flags: Vec::new(), tests: TestChanges::default(), ..passing };
         assert!(evidence(Some(&untouched), None).contains("\n**Verified.**"));
         assert!(checklist(Some(&untouched)).contains("- [x] no existing test was changed"));
+        for flag in [Flag::TestsChanged, Flag::TestsDeleted, Flag::FewerTests] {
+            let flagged = Evidence { flags: vec![flag], ..untouched.clone() };
+            assert!(checklist(Some(&flagged)).contains("- [ ] no existing test was changed"), "{flag:?}");
+        }
         assert_eq!(verdict(None), "not verified");
     }
 

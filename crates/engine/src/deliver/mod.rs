@@ -36,6 +36,8 @@ pub struct DeliveryPolicy {
     pub failed_as_draft: bool,
     /// What pull requests are labelled with.
     pub labels: Vec<String>,
+    /// The login that people speak to in comments.
+    pub login: String,
     /// Where people reach this Harvest, for links.
     pub public_url: Option<String>,
     /// Signs the evidence.
@@ -49,10 +51,19 @@ impl Default for DeliveryPolicy {
         Self {
             failed_as_draft: false,
             labels: vec!["harvest".to_owned()],
+            login: "harvest".to_owned(),
             public_url: None,
             attestor: None,
             people: None,
         }
+    }
+}
+
+impl DeliveryPolicy {
+    /// How someone with write access decides on a plan or a result in a comment.
+    pub(crate) fn ways_to_decide(&self) -> String {
+        let mention = harvest_forge::github::webhook::mention(&self.login);
+        format!("Someone with write access decides with the comment `{mention} approve` or `{mention} reject`")
     }
 }
 

@@ -14,8 +14,6 @@ pub fn issue_number(url: &str) -> Option<u64> {
     ["/issues", "/pull"].iter().any(|kind| rest.ends_with(kind)).then(|| number.parse().ok()).flatten()
 }
 
-/// What people are told who may decide.
-const APPROVE: &str = "Someone with write access comments `approve` or `reject`";
 /// A comment of GitHub has room for some 65,000 characters.
 const LONGEST_PLAN: usize = 20_000;
 const LONGEST_REASON: usize = 2_000;
@@ -64,15 +62,17 @@ impl Turn {
 
     fn text_of(&self, progress: Progress<'_>) -> String {
         let (task, link) = (&self.task, self.engine.log_link(&self.task, &self.session.id));
+        let decide = || self.engine.options.delivery.ways_to_decide();
         match progress {
             Progress::Planning => format!("⏳ **Working on a plan** with {} · {link}", task.agent),
             Progress::PlanWaits { plan } => format!(
-                "📝 **The plan waits for approval.** {APPROVE} · {link}\n\n<details open><summary>Plan</summary>\n\n{}\n\n</details>",
+                "📝 **The plan waits for approval.** {} · {link}\n\n<details open><summary>Plan</summary>\n\n{}\n\n</details>",
+                decide(),
                 describe::quiet(&describe::cut(&self.journal.clean(plan), LONGEST_PLAN))
             ),
             Progress::DeliveryWaits { files } => {
                 let files = describe::counted(files, "file");
-                format!("👀 **Done; the result waits for approval** ({files} changed). {APPROVE} · {link}")
+                format!("👀 **Done; the result waits for approval** ({files} changed). {} · {link}", decide())
             }
             Progress::Working => format!("⏳ **Working on it** with {} · {link}", task.agent),
             Progress::Interrupted => format!("⏸️ **Interrupted**: it continues when someone resumes it · {link}"),

@@ -330,7 +330,7 @@ impl Run<'_> {
                         Err(error) => self.without(needs, tool, &asked, &error).await?,
                     }
                 }
-                Choice::MakeDo => self.instead(&asked, found.as_deref(), "nothing here can install it").await,
+                Choice::MakeDo => self.instead(&asked, found.as_deref(), "Harvest cannot install it").await,
                 Choice::Missing => self.without(needs, tool, &asked, "it is not installed on this machine").await?,
             }
             self.report.tools.push(set);
@@ -362,7 +362,7 @@ impl Run<'_> {
 
     async fn instead(&mut self, asked: &str, found: Option<&str>, why: &str) {
         let found = found.unwrap_or_default();
-        self.note(format!("{asked} is wanted; this machine's {found} is used instead, since {why}")).await;
+        self.note(format!("{asked} is required; this machine's {found} is used instead because {why}")).await;
     }
 
     /// A tool that no project needs is only a remark in a file.
@@ -372,11 +372,11 @@ impl Run<'_> {
         let brought = matches!(tool, Tool::Maven | Tool::Gradle);
         match needing {
             Some(project) if self.settings.setup.is_none() && !brought => Err(End::Failed(format!(
-                "{} needs {asked}, which is unavailable: {why}; install it on this machine, or say how with --setup",
+                "{} needs {asked}, which is unavailable: {why}; install it on this machine, or give an install command with --setup",
                 project.file
             ))),
             _ => {
-                self.note(format!("{asked} is not there: {why}")).await;
+                self.note(format!("{asked} is unavailable: {why}")).await;
                 Ok(())
             }
         }

@@ -45,7 +45,7 @@ impl Engine {
             if mirror.is_ancestor(&manifest.commit, base).await {
                 let commit = manifest.commit.get(..SHOWN).unwrap_or(&manifest.commit);
                 let warning = format!(
-                    "the dependencies are those of {commit}: their lockfiles or versions have changed since; \
+                    "the dependencies are from {commit}: their lockfiles or versions have changed since; \
                      `harvest repo build` installs the new ones"
                 );
                 fitting.push((manifest, Some(warning)));

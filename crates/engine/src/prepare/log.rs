@@ -46,7 +46,7 @@ impl Log {
             Progress::StageStarted { stage } => format!("== {}", stage.as_str()),
             Progress::Output { text, .. } => text.clone(),
             Progress::TriedAgain { stage, error, tries_left } => {
-                format!("== {} failed, {tries_left} more to go: {error}", stage.as_str())
+                format!("== {} failed, {tries_left} attempts left: {error}", stage.as_str())
             }
             Progress::Note { message } => format!("== note: {message}"),
             Progress::StageFinished { stage, duration_ms, error: None } => {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use harvest_core::{Flag, MissingNames, TestChanges, TestNames, TestRun, TestVerdict};
 
-use super::Counts;
 use super::report::is_package;
+use super::{Counts, exit_code};
 
 /// Names kept in each list of the evidence.
 const MOST_NAMES: usize = 100;
@@ -31,11 +31,14 @@ pub(super) fn compare(base_run: &TestRun, result_run: &TestRun) -> TestChanges {
         left_off += names.len().saturating_sub(MOST_NAMES) as u64;
         names.into_iter().take(MOST_NAMES).collect::<Vec<_>>()
     };
-    // A failed test that is not named any more may be among the names that are missing.
+    // A failed test that is not named any more may be among the names that are missing. Where no passed test is named, it may
+    // have been renamed or deleted.
     let all_failures_named = !result.is_empty() && (!result.cut || result.missing == Some(MissingNames::TooManyPassed));
-    let fixed = failed_then
-        .iter()
-        .filter(|name| passed_now.contains(*name) || (!named_now && all_failures_named && !known_now.contains(name)));
+    let none_failed = result.is_empty() && result_run.exit_code == 0 && result_run.failed == Some(0);
+    let are_failures_known = !named_now && (all_failures_named || none_failed);
+    let fixed = failed_then.intersection(&passed_now);
+    let no_longer_failing =
+        failed_then.iter().filter(|name| are_failures_known && !known_now.contains(name) && !is_package(name));
     let (broken, added_failing): (Vec<String>, Vec<String>) =
         failed_now.difference(&failed_then).cloned().partition(|name| !named_then || known_then.contains(name));
     let is_uncertain = broken.iter().any(|name| !known_then.contains(name));
@@ -43,6 +46,7 @@ pub(super) fn compare(base_run: &TestRun, result_run: &TestRun) -> TestChanges {
     let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name) && !is_package(name));
     TestChanges {
         fixed: list(fixed.cloned().collect()),
+        no_longer_failing: list(no_longer_failing.cloned().collect()),
         broken: list(broken),
         added_failing: list(added_failing),
         still_failing: list(failed_now.intersection(&failed_then).cloned().collect()),
@@ -82,10 +86,11 @@ pub(super) fn verdict(
     if none_ran && !worthless {
         return TestVerdict::NoTests;
     }
-    if result.exit_code == 0 {
-        // A command can end well although tests fail, such as one whose output goes through a pipe.
-        let fails = result.failed.unwrap_or(0) > base.failed.unwrap_or(0) || changes.has_new_failures();
-        return if worthless || fails { TestVerdict::Doubtful } else { TestVerdict::Verified };
+    // A command can end well although tests fail, such as one whose output goes through a pipe.
+    let fails = result.failed.unwrap_or(0) > 0 || !result.names.failed.is_empty();
+    if result.exit_code == 0 && !fails {
+        let unknown = result.passed.is_none() && exit_code::hidden(&result.command).is_some();
+        return if worthless || unknown { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
     // All that failed must be known by name: of one that is not, nobody can say that it failed before. So the runner must have
     // counted, and neither report may have a gap.
@@ -93,7 +98,29 @@ pub(super) fn verdict(
     let is_named = result.failed.is_some_and(|failed| failed <= named);
     let same = !changes.still_failing.is_empty() && !changes.has_new_failures() && changes.vanished.is_empty();
     let whole = !result.names.cut && !base.names.cut && !result.timed_out && !worthless;
-    if base.exit_code != 0 && same && is_named && whole { TestVerdict::Unchanged } else { TestVerdict::Failed }
+    let is_no_worse = result.exit_code == 0 || base.exit_code != 0;
+    match (same && is_named && whole && is_no_worse, result.exit_code) {
+        (true, _) => TestVerdict::Unchanged,
+        (false, 0) => TestVerdict::Doubtful,
+        (false, _) => TestVerdict::Failed,
+    }
+}
+
+/// The verdict on work whose failures are the base's while the base's versions of the command's files ran, once it has also run
+/// as it is delivered. It stays [`TestVerdict::Unchanged`] only if no test is lost with the delivered files.
+pub(super) fn verdict_as_delivered(
+    delivered: TestVerdict,
+    tests: &TestChanges,
+    with_base: &TestChanges,
+) -> TestVerdict {
+    let is_explained = |name: &String| with_base.fixed.contains(name) || with_base.no_longer_failing.contains(name);
+    let lost = !tests.vanished.is_empty() || !tests.no_longer_failing.iter().all(is_explained);
+    match (delivered, lost) {
+        (TestVerdict::Verified | TestVerdict::Unchanged, false) => TestVerdict::Unchanged,
+        (TestVerdict::Verified, true) => TestVerdict::Doubtful,
+        (TestVerdict::Unchanged, true) => TestVerdict::Failed,
+        (worse, _) => worse,
+    }
 }
 
 fn executed(run: &TestRun) -> Option<u64> {
@@ -142,7 +169,7 @@ mod tests {
         compare(&run(0, base), &run(0, result))
     }
 
-    fn lists(changes: &TestChanges) -> [String; 6] {
+    fn lists(changes: &TestChanges) -> [String; 7] {
         changes.lists().map(|(_, names)| names.join(" "))
     }
 
@@ -153,30 +180,35 @@ mod tests {
     #[test]
     fn each_test_is_fixed_broken_still_failing_new_or_gone() {
         let changes = changes(names(&["a", "gone"], &["b", "c"]), names(&["b", "new"], &["a", "c", "d"]));
-        assert_eq!(changes.lists()[2].0, "new, fails");
-        assert_eq!(lists(&changes), ["b", "a", "d", "c", "new", "gone"], "d is new, and never passed");
+        assert_eq!(changes.lists()[3].0, "new, fails");
+        assert_eq!(lists(&changes), ["b", "", "a", "d", "c", "new", "gone"], "d is new, and never passed");
         assert_eq!(changes.incomplete, None);
         // A test that was skipped at the base is not new.
         let skipped = TestNames { skipped: vec!["s".into()], ..names(&["a"], &[]) };
-        assert_eq!(lists(&compare(&run(0, skipped), &run(1, names(&["a"], &["s"]))))[1..3], ["s", ""]);
+        assert_eq!(lists(&compare(&run(0, skipped), &run(1, names(&["a"], &["s"]))))[2..4], ["s", ""]);
     }
 
     #[test]
     fn where_no_test_ran_at_the_base_all_are_new() {
         let none = run(5, TestNames::default());
         let changes = compare(&none, &run(1, names(&["a"], &["b"])));
-        assert_eq!(lists(&changes), ["", "", "b", "", "a", ""]);
+        assert_eq!(lists(&changes), ["", "", "", "b", "", "a", ""]);
         let broken = TestRun { exit_code: 2, ..none };
         let changes = compare(&broken, &run(1, names(&["a"], &["b"])));
-        assert_eq!(lists(&changes), ["", "b", "", "", "", ""], "its tests may not have been found");
+        assert_eq!(lists(&changes), ["", "", "b", "", "", "", ""], "its tests may not have been found");
     }
 
     #[test]
-    fn of_a_runner_that_names_only_failures_nothing_is_new_or_gone() {
+    fn of_a_runner_that_names_only_failures_nothing_is_new_or_gone_or_fixed() {
         let fewer = changes(names(&[], &["b", "c"]), names(&[], &["c"]));
-        assert_eq!((lists(&fewer), fewer.incomplete), (["b", "", "", "c", "", ""].map(str::to_owned), None));
+        assert_eq!(fewer.lists()[1].0, "no longer listed as failing", "it may have been renamed or deleted");
+        assert_eq!((lists(&fewer), fewer.incomplete), (["", "b", "", "", "c", "", ""].map(str::to_owned), None));
+        let silent = TestRun { passed: Some(2), ..run(0, TestNames::default()) };
+        assert_eq!(lists(&compare(&run(1, names(&[], &["b"])), &silent)), ["", "b", "", "", "", "", ""]);
+        let uncounted = TestRun { failed: None, ..silent };
+        assert_eq!(lists(&compare(&run(1, names(&[], &["b"])), &uncounted)).concat(), "", "its output cannot be read");
         let more = changes(names(&[], &["c"]), names(&[], &["c", "d"]));
-        assert_eq!(lists(&more), ["", "d", "", "c", "", ""]);
+        assert_eq!(lists(&more), ["", "", "d", "", "c", "", ""]);
         assert!(more.incomplete.unwrap().ends_with("may be new"));
     }
 
@@ -186,14 +218,14 @@ mod tests {
         let whole = || names(&["a", "b"], &["c"]);
         for why in [MissingNames::OutputTooLong, MissingNames::TooManyFailed] {
             let changes = changes(whole(), cut(why, names(&[], &["a"])));
-            assert_eq!(lists(&changes), ["", "a", "", "", "", ""], "{why:?}");
+            assert_eq!(lists(&changes), ["", "", "a", "", "", "", ""], "{why:?}");
             let told = changes.incomplete.unwrap();
             assert!(told.contains("at the result the") && told.ends_with("vanished tests cannot be told"), "{told}");
         }
         let fixed = changes(whole(), cut(MissingNames::TooManyPassed, names(&[], &["a"])));
-        assert_eq!(lists(&fixed), ["c", "a", "", "", "", ""], "every failure is named");
+        assert_eq!(lists(&fixed), ["", "c", "a", "", "", "", ""], "every failure is named");
         let longer = changes(cut(MissingNames::OutputTooLong, names(&[], &[])), whole());
-        assert_eq!(lists(&longer), ["", "c", "", "", "", ""]);
+        assert_eq!(lists(&longer), ["", "", "c", "", "", "", ""]);
         assert!(longer.incomplete.unwrap().contains("at the base the output is longer"));
         let built = changes(whole(), cut(MissingNames::UnnamedFailure, names(&[], &[])));
         assert_eq!(
@@ -224,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_delivered_is_unchanged_only_if_it_loses_no_test() {
+        let base = run(1, names(&["a"], &["b"]));
+        let delivered = |result: &TestRun, base: &TestRun, with_base: &TestRun| {
+            let tests = compare(base, result);
+            verdict_as_delivered(verdict(base, result, &tests, &[], false), &tests, &compare(base, with_base))
+        };
+        assert_eq!(delivered(&base, &base, &base), TestVerdict::Unchanged);
+        assert_eq!(delivered(&run(0, names(&["a", "b"], &[])), &base, &base), TestVerdict::Unchanged, "b was mended");
+        assert_eq!(delivered(&run(0, names(&["a", "c"], &[])), &base, &base), TestVerdict::Doubtful, "b is gone");
+        assert_eq!(delivered(&run(1, names(&["c"], &["b"])), &base, &base), TestVerdict::Failed, "a is gone");
+        assert_eq!(delivered(&run(4, TestNames::default()), &base, &base), TestVerdict::Failed, "nothing ran");
+        let silent = |failed: &[&str]| run(i32::from(!failed.is_empty()), names(&[], failed));
+        let (two, one) = (silent(&["b", "c"]), silent(&["b"]));
+        assert_eq!(delivered(&one, &two, &two), TestVerdict::Failed, "c may have been deleted");
+        assert_eq!(delivered(&one, &two, &one), TestVerdict::Unchanged, "the base's own c passes");
+    }
+
+    #[test]
     fn a_build_that_breaks_is_not_unchanged() {
         let base = run(1, names(&[], &["TestA"]));
         let built = |output: &str| {
@@ -245,8 +295,29 @@ mod tests {
     fn a_command_that_ends_well_while_tests_fail_proves_nothing() {
         let base = run(0, names(&["a", "b"], &[]));
         assert_eq!(judge(&base, &run(0, names(&["a"], &["b"]))), TestVerdict::Doubtful);
-        let known = run(0, names(&["a"], &["b"]));
-        assert_eq!(judge(&known, &run(0, names(&["a"], &["b"]))), TestVerdict::Verified, "it was so at the base");
+        let known = || run(0, names(&["a"], &["b"]));
+        assert_eq!(judge(&known(), &known()), TestVerdict::Unchanged, "it was so at the base");
+        assert_eq!(judge(&run(1, names(&["a"], &["b"])), &known()), TestVerdict::Unchanged);
+        let unnamed = || TestRun { names: TestNames::default(), ..known() };
+        assert_eq!(judge(&unnamed(), &unnamed()), TestVerdict::Doubtful, "another test may fail than at the base");
+        assert_eq!(judge(&known(), &run(0, names(&["a", "b"], &[]))), TestVerdict::Verified, "it was mended");
+    }
+
+    #[test]
+    fn without_counts_a_command_whose_exit_code_is_hidden_proves_nothing() {
+        let base = run(0, names(&["a"], &[]));
+        let silent = |command: &str| TestRun {
+            passed: None,
+            failed: None,
+            command: command.to_owned(),
+            ..run(0, TestNames::default())
+        };
+        assert_eq!(judge(&silent("npm test"), &silent("npm test")), TestVerdict::Verified);
+        for command in ["npm test | tail -5", "npm test || true"] {
+            assert_eq!(judge(&silent(command), &silent(command)), TestVerdict::Doubtful, "{command}");
+            let counted = TestRun { command: command.to_owned(), ..run(0, names(&["a"], &[])) };
+            assert_eq!(judge(&base, &counted), TestVerdict::Verified, "{command}");
+        }
     }
 
     #[test]

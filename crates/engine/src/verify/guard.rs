@@ -1,5 +1,7 @@
 //! Finds what makes a green run worth less: changed tests, a changed test command, fewer tests than before.
 
+use std::collections::BTreeSet;
+
 use harvest_core::{ChangedFiles, FileChange, Flag, TestRun};
 use harvest_workspace::Change;
 
@@ -21,11 +23,13 @@ pub(super) struct Guard {
     remove: Vec<String>,
     changed: ChangedFiles,
     edited_tests: bool,
+    /// Tests, or files of the test command, were deleted or emptied.
     deleted_tests: bool,
 }
 
 impl Guard {
-    pub(super) fn new(command: &CommandFiles, changes: &[Change]) -> Self {
+    /// `emptied`: the modified files that [`was_emptied`] holds for.
+    pub(super) fn new(command: &CommandFiles, changes: &[Change], emptied: &BTreeSet<String>) -> Self {
         let mut guard = Self {
             restore: Vec::new(),
             remove: Vec::new(),
@@ -35,8 +39,10 @@ impl Guard {
         };
         for Change { path, change } in changes {
             let existed = *change != FileChange::Added;
+            let is_gone = *change == FileChange::Deleted || emptied.contains(path);
             if existed && command.contains(path) {
                 guard.restore.push(path.clone());
+                guard.deleted_tests |= is_gone;
             }
             let goes_first = SHADOWING.contains(&path.rsplit('/').next().unwrap_or_default());
             if !existed && ((goes_first && command.would_read(path)) || is_runner_module(path)) {
@@ -48,8 +54,8 @@ impl Guard {
             }
             if is_test(path) {
                 guard.changed.tests.push(path.clone());
-                guard.edited_tests |= *change == FileChange::Modified && !is_helper;
-                guard.deleted_tests |= *change == FileChange::Deleted;
+                guard.edited_tests |= *change == FileChange::Modified && !is_gone && !is_helper;
+                guard.deleted_tests |= is_gone;
             }
             if is_ci(path) {
                 guard.changed.ci.push(path.clone());
@@ -107,6 +113,17 @@ impl Guard {
         flag(result.timed_out, Flag::TestsTimedOut);
         flags
     }
+}
+
+/// Whether a file that had more at the base has nothing but blank lines and comments now.
+pub(super) fn was_emptied(base: Option<&[u8]>, result: &[u8]) -> bool {
+    is_empty(result) && base.is_none_or(|base| !is_empty(base))
+}
+
+/// Whether a file has nothing but blank lines and comments.
+fn is_empty(content: &[u8]) -> bool {
+    let mut lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.all(|line| line.is_empty() || line.starts_with(b"#") || line.starts_with(b"//"))
 }
 
 pub(super) fn is_test_folder(folder: &str) -> bool {
@@ -204,7 +221,7 @@ mod tests {
     fn guard(command: &str, changes: &[Change]) -> Guard {
         let of_base = changes.iter().filter(|change| change.change != FileChange::Added);
         let files: Vec<(&str, &str)> = of_base.map(|change| (change.path.as_str(), "")).collect();
-        Guard::new(&command_files::tests::command_files(command, &files), changes)
+        Guard::new(&command_files::tests::command_files(command, &files), changes, &BTreeSet::new())
     }
 
     #[test]
@@ -237,7 +254,7 @@ mod tests {
             &[("tests/run.sh", ". tests/lib.sh\n"), ("tests/lib.sh", ""), ("tests/one.sh", "")],
         );
         let flags = |changes: &[Change]| {
-            let guard = Guard::new(&files, changes);
+            let guard = Guard::new(&files, changes, &BTreeSet::new());
             assert_eq!(guard.restore(), [""; 0]);
             (guard.changed().helpers, guard.flags(&run(Some(1), Some(0), 0), &run(Some(1), Some(0), 0)))
         };
@@ -264,6 +281,44 @@ mod tests {
             edited.flags(&run(None, None, 0), &run(Some(2), Some(0), 0)),
             [Flag::TestsChanged, Flag::FewerTests]
         );
+    }
+
+    #[test]
+    fn a_file_that_was_emptied_counts_as_deleted_and_so_does_one_of_the_test_command() {
+        let counted = || run(Some(2), Some(0), 0);
+        let uncounted = || run(None, None, 0);
+        for (command, path) in [("pytest", "tests/test_a.py"), ("sh check.sh", "check.sh"), ("make test", "Makefile")] {
+            let files = command_files::tests::command_files(command, &[(path, "")]);
+            for (kind, emptied) in [(FileChange::Modified, true), (FileChange::Deleted, false)] {
+                let emptied = emptied.then(|| path.to_owned()).into_iter().collect();
+                let guard = Guard::new(&files, &[change(path, kind)], &emptied);
+                assert!(guard.flags(&uncounted(), &uncounted()).contains(&Flag::TestsDeleted), "{command}: {kind:?}");
+                let fewer = guard.flags(&run(Some(1), Some(0), 0), &counted());
+                assert!(fewer.contains(&Flag::TestsDeleted), "{command}: {kind:?}");
+                let same = guard.flags(&counted(), &counted());
+                assert!(!same.contains(&Flag::TestsDeleted), "{command}: {kind:?}: as many tests ran");
+            }
+            let edited = Guard::new(&files, &[change(path, FileChange::Modified)], &BTreeSet::new());
+            assert!(!edited.flags(&uncounted(), &uncounted()).contains(&Flag::TestsDeleted), "{command}");
+        }
+        for (content, expected) in
+            [("", true), ("\n  \n", true), ("# gone\n// gone\n", true), ("exit 0\n", false), ("x = 1 # gone", false)]
+        {
+            assert_eq!(is_empty(content.as_bytes()), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_empty_at_the_base_is_not_emptied_by_an_edit() {
+        for (base, result, expected) in [
+            ("# tests of the shop\n", "# tests of the shop and its till\n", false),
+            ("\n", "# to do\n", false),
+            ("x = 1\n", "# gone\n", true),
+            ("x = 1\n", "x = 2\n", false),
+        ] {
+            assert_eq!(was_emptied(Some(base.as_bytes()), result.as_bytes()), expected, "{base} {result}");
+        }
+        assert!(was_emptied(None, b""));
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub(super) struct Surroundings {
     pub(super) build_failed: bool,
     /// Sandboxes have the programs of the machine that Harvest runs on, not those of an image.
     pub(super) on_host: bool,
+    /// The files of the repository at the base.
+    pub(super) files: Vec<String>,
+    /// Those that the result does not have any more.
+    pub(super) deleted: Vec<String>,
 }
 
 /// What is not there.
@@ -62,6 +66,9 @@ pub(super) fn find(exit_code: i32, output: &str, surroundings: &Surroundings) ->
     let cannot_run = |text: String| Some(Hint { text, cannot_run: true, of_command: true });
     for line in lines.iter().rev() {
         if let Some(missing) = missing_program(line, by_node).or_else(|| missing_package(line)) {
+            if let Some(hint) = surroundings.own_module(&missing) {
+                return Some(hint);
+            }
             let of_command = !matches!(missing, Missing::Package { .. });
             return Some(Hint { text: surroundings.way_to(&missing), cannot_run: true, of_command });
         }
@@ -97,6 +104,40 @@ pub(super) fn find(exit_code: i32, output: &str, surroundings: &Surroundings) ->
 }
 
 impl Surroundings {
+    /// What to say where the package that is missing is a module of the repository itself.
+    fn own_module(&self, missing: &Missing<'_>) -> Option<Hint> {
+        let Missing::Package { name, declared_in } = missing else { return None };
+        let is_own = |path: &&String| match *declared_in {
+            PYTHON => is_python_module(path, name),
+            NODE => is_node_package(path, name),
+            _ => false,
+        };
+        let own: Vec<&String> = self.files.iter().filter(is_own).collect();
+        let first = own.first()?;
+        let is_deleted = |path: &&&String| self.deleted.contains(**path);
+        // Where other files of the module are left, the work is to blame only for the one that is named.
+        let is_named = |path: &&&String| *declared_in == PYTHON && is_file_of_python_module(path, name);
+        let deleted = own.iter().filter(is_deleted).find(is_named);
+        if let Some(path) = deleted.or_else(|| own.iter().all(|path| is_deleted(&path)).then_some(first)) {
+            let text = format!("`{name}` is a module of the repository, and the result deletes or moves it ({path})");
+            return Some(Hint { text, cannot_run: false, of_command: false });
+        }
+        let search_path =
+            if *declared_in == PYTHON { ", set its search path, as in `PYTHONPATH=src pytest`" } else { "" };
+        let install = match self.build_failed {
+            true => format!(
+                "the last build of the repository failed; `harvest repo list` says why, and `{}` builds it again",
+                self.prepare
+            ),
+            false => format!("`{}` installs what the repository declares", self.prepare),
+        };
+        let text = format!(
+            "`{name}` is a module of the repository ({first}) that the test command does not find: run the command in the \
+             folder that has it{search_path}, or install it: {install}"
+        );
+        Some(Hint { text, cannot_run: true, of_command: false })
+    }
+
     fn way_to(&self, missing: &Missing<'_>) -> String {
         let mut text = String::new();
         let _ = match missing {
@@ -126,6 +167,47 @@ impl Surroundings {
         };
         text
     }
+}
+
+/// Whether a path belongs to the Python module of this name, at the top of the repository or in a folder that can hold modules.
+fn is_python_module(path: &str, name: &str) -> bool {
+    let module = name.split('.').next().unwrap_or(name);
+    let is_at = |rest: &str| match rest.split_once('/') {
+        Some((folder, file)) => folder == module && file.ends_with(".py"),
+        None => rest.strip_suffix(".py") == Some(module),
+    };
+    is_at(path) || below_folder(path).is_some_and(is_at)
+}
+
+/// Whether a path is the very file that Python takes for a module: of `a.b`, `a/b.py` or `a/b/__init__.py`.
+fn is_file_of_python_module(path: &str, name: &str) -> bool {
+    let module = name.replace('.', "/");
+    let is_at = |rest: &str| {
+        let file = rest.strip_prefix(module.as_str());
+        matches!(file, Some(".py" | "/__init__.py"))
+    };
+    is_at(path) || below_folder(path).is_some_and(is_at)
+}
+
+/// The path below its first folder, where the modules in that folder can be those that the tests import.
+fn below_folder(path: &str) -> Option<&str> {
+    path.split_once('/').filter(|(folder, _)| !is_aside(folder)).map(|(_, rest)| rest)
+}
+
+/// Folders whose contents are not imported under their own names: tests, examples, and copies of other projects.
+fn is_aside(folder: &str) -> bool {
+    super::guard::is_test_folder(folder) || matches!(folder, "examples" | "docs" | "scripts" | "vendor")
+}
+
+/// Whether a path is the manifest of a package of this name in the repository.
+fn is_node_package(path: &str, name: &str) -> bool {
+    let own = match name.strip_prefix('@') {
+        Some(scoped) => scoped.split('/').nth(1).unwrap_or_default(),
+        None => name.split('/').next().unwrap_or_default(),
+    };
+    let Some(folder) = path.strip_suffix("/package.json") else { return false };
+    let (above, last) = folder.rsplit_once('/').unwrap_or(("", folder));
+    last == own && !above.split('/').any(|part| part == "node_modules" || is_aside(part))
 }
 
 /// A line that a package manager of Node.js prints around a script, such as `> shop@1.0.0 test`.
@@ -200,7 +282,97 @@ mod tests {
     const PREPARE: &str = "harvest repo add . --name shop && harvest repo build shop";
 
     fn found(exit_code: i32, output: &str) -> Option<Hint> {
-        find(exit_code, output, &Surroundings { prepare: PREPARE.to_owned(), build_failed: false, on_host: true })
+        find(exit_code, output, &surroundings())
+    }
+
+    fn surroundings() -> Surroundings {
+        let (files, deleted) = (Vec::new(), Vec::new());
+        Surroundings { prepare: PREPARE.to_owned(), build_failed: false, on_host: true, files, deleted }
+    }
+
+    #[test]
+    fn a_module_of_the_repository_is_not_installed_but_put_back_or_found() {
+        let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let files = owned(&["src/shop/cart.py", "tools.py", "packages/till/package.json", "tests/requests/a.py"]);
+        let told = |output: &str, deleted: &[&str]| {
+            let here = Surroundings { files: files.clone(), deleted: owned(deleted), ..surroundings() };
+            find(1, output, &here).map(|hint| (hint.text, hint.cannot_run)).unwrap()
+        };
+        for (output, path) in [
+            ("ModuleNotFoundError: No module named 'shop.cart'", "src/shop/cart.py"),
+            ("ModuleNotFoundError: No module named 'tools'", "tools.py"),
+            ("Error: Cannot find module '@scope/till'", "packages/till/package.json"),
+        ] {
+            let (deleted, cannot_run) = told(output, &[path]);
+            assert!(
+                deleted
+                    .ends_with(&format!("is a module of the repository, and the result deletes or moves it ({path})"))
+            );
+            assert!(!cannot_run, "the work is to blame");
+            let (kept, cannot_run) = told(output, &[]);
+            assert!(
+                kept.contains(&format!("is a module of the repository ({path}) that the test command does not find"))
+            );
+            assert!(cannot_run && !kept.contains("requirements.txt") && !kept.contains("package.json; then"), "{kept}");
+        }
+        for other in ["ModuleNotFoundError: No module named 'requests'", "Error: Cannot find module 'mocha'"] {
+            assert!(told(other, &[]).0.contains("is not installed in the sandbox"), "{other}");
+        }
+    }
+
+    /// What is said about a missing module of a repository with these files, and whether the command could not run.
+    fn told_of(output: &str, files: &[&str], deleted: &[&str]) -> (String, bool) {
+        let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let here = Surroundings { files: owned(files), deleted: owned(deleted), ..surroundings() };
+        find(1, output, &here).map(|hint| (hint.text, hint.cannot_run)).unwrap()
+    }
+
+    #[test]
+    fn a_result_is_to_blame_for_a_module_only_if_it_deletes_its_file_or_all_of_it() {
+        let files = ["src/shop/__init__.py", "src/shop/cart.py", "src/shop/till/__init__.py", "src/shop/till/tape.py"];
+        for (module, deleted, is_to_blame) in [
+            ("shop", &["src/shop/cart.py"][..], false),
+            ("shop.till", &["src/shop/cart.py"], false),
+            ("shop.cart", &["src/shop/till/tape.py"], false),
+            ("shop.cart", &["src/shop/cart.py"], true),
+            ("shop.till", &["src/shop/till/__init__.py"], true),
+            ("shop", &["src/shop/__init__.py"], true),
+            ("shop.old", &files, true),
+        ] {
+            let (text, cannot_run) = told_of(&format!("No module named '{module}'"), &files, deleted);
+            assert_eq!(text.contains("the result deletes or moves it"), is_to_blame, "{module}: {text}");
+            assert_eq!(cannot_run, !is_to_blame, "{module}: {text}");
+        }
+        let packages = ["a/till/package.json", "b/till/package.json"];
+        assert!(told_of("Cannot find module 'till'", &packages, &packages[..1]).1);
+        assert!(!told_of("Cannot find module 'till'", &packages, &packages).1);
+    }
+
+    #[test]
+    fn a_module_of_the_repository_that_is_not_found_can_be_installed() {
+        let (python, _) = told_of("No module named 'shop'", &["src/shop/__init__.py"], &[]);
+        let advice =
+            format!("`PYTHONPATH=src pytest`, or install it: `{PREPARE}` installs what the repository declares");
+        assert!(python.ends_with(&advice), "{python}");
+        let (node, _) = told_of("Cannot find module 'till'", &["packages/till/package.json"], &[]);
+        assert!(node.contains(&format!("in the folder that has it, or install it: `{PREPARE}` installs")), "{node}");
+        let files = vec!["tools.py".to_owned()];
+        let failed = Surroundings { build_failed: true, files, ..surroundings() };
+        let hint = find(1, "No module named 'tools'", &failed).map(|hint| hint.text).unwrap_or_default();
+        assert!(hint.contains("or install it: the last build of the repository failed"), "{hint}");
+    }
+
+    #[test]
+    fn a_name_in_a_folder_of_examples_or_copies_is_not_one_of_the_repository() {
+        for folder in ["examples", "docs", "scripts", "vendor", "tests"] {
+            let (python, _) = told_of("No module named 'requests'", &[&format!("{folder}/requests/a.py")], &[]);
+            let (node, _) = told_of("Cannot find module 'till'", &[&format!("{folder}/till/package.json")], &[]);
+            for text in [python, node] {
+                assert!(text.contains("is not installed in the sandbox"), "{folder}: {text}");
+            }
+        }
+        let (own, _) = told_of("No module named 'scripts.build'", &["scripts/build.py"], &[]);
+        assert!(own.contains("is a module of the repository (scripts/build.py)"), "{own}");
     }
 
     #[test]
@@ -243,10 +415,10 @@ mod tests {
             let hint = found(exit_code, output).map(|hint| hint.text).unwrap_or_default();
             assert!(hint.contains(expected), "{output}: {hint}");
         }
-        let failed = Surroundings { prepare: PREPARE.to_owned(), build_failed: true, on_host: true };
+        let failed = Surroundings { build_failed: true, ..surroundings() };
         let hint = find(127, "sh: 1: pytest: not found", &failed).map(|hint| hint.text).unwrap_or_default();
         assert!(hint.contains("the last build of the repository failed; `harvest repo list` says why"), "{hint}");
-        let image = Surroundings { prepare: PREPARE.to_owned(), build_failed: false, on_host: false };
+        let image = Surroundings { on_host: false, ..surroundings() };
         let hint = find(127, "sh: 1: go: not found", &image).map(|hint| hint.text).unwrap_or_default();
         assert!(hint.starts_with("`go` is not in the image of the sandboxes"), "{hint}");
     }

@@ -5,17 +5,20 @@
 mod command;
 mod command_files;
 mod compare;
+mod exit_code;
 mod guard;
 mod hint;
 mod report;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use harvest_core::{
-    Baseline, EventBody, Evidence, FailureReason, Flag, MissingNames, SandboxPurpose, TestRun, TestVerdict,
+    Baseline, EventBody, Evidence, FailureReason, FileChange, Flag, MissingNames, SandboxPurpose, TestChanges, TestRun,
+    TestVerdict,
 };
-use harvest_workspace::script;
+use harvest_workspace::{Change, script};
 use sha2::{Digest, Sha256};
 
 pub use command::find_test_command;
@@ -44,6 +47,21 @@ const TEST_ENVIRONMENT: [(&str, &str); 2] = [("CI", "true"), ("PYTEST_ADDOPTS", 
 const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;
 
+/// Which versions of the test command's files run at the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CommandFilesOf {
+    Base,
+    Result,
+}
+
+/// What one run at the result comes to, beside the run at the base.
+struct Assessment {
+    flags: Vec<Flag>,
+    tests: TestChanges,
+    hint: Option<hint::Hint>,
+    verdict: TestVerdict,
+}
+
 impl Turn {
     /// Runs the tests at `commit` and at the base, side by side. `None` when there is no test command.
     pub(crate) async fn verify(&self, commit: &str) -> Result<Option<Evidence>, Halt> {
@@ -55,34 +73,47 @@ impl Turn {
         };
         let changes = self.repository.changes(&self.task.base, commit).await?;
         let files = command_files::find(&self.mirror, &self.task.base, command).await?;
-        let guard = guard::Guard::new(&files, &changes);
+        let guard = guard::Guard::new(&files, &changes, &self.emptied(commit, &files, &changes).await?);
         let give_up = Stop::default();
+        let of_base = CommandFilesOf::Base;
         let (result, baseline) = tokio::join!(
-            self.test(SandboxPurpose::Verify, command, commit, &guard, &give_up),
-            self.test(SandboxPurpose::Baseline, command, &self.task.base, &guard, &give_up),
+            self.test(SandboxPurpose::Verify, command, commit, (&guard, of_base), &give_up),
+            self.test(SandboxPurpose::Baseline, command, &self.task.base, (&guard, of_base), &give_up),
         );
-        let (result, baseline) = match (result, baseline) {
+        let (mut result, baseline) = match (result, baseline) {
             (Ok(result), Ok(baseline)) => (result, baseline),
             (Err(Some(halt)), _) | (_, Err(Some(halt))) => return Err(halt),
             (Err(None), _) | (_, Err(None)) => return Err(self.stopped().into()),
         };
-        let mut flags = guard.flags(&result, &baseline);
-        if !self.engine.options.provider.capabilities().isolated {
-            flags.push(Flag::NotIsolated);
+        let mut surroundings =
+            self.engine.surroundings(&self.task.repository, self.mirror.files(&self.task.base).await?).await?;
+        let deleted = changes.iter().filter(|change| change.change == FileChange::Deleted);
+        surroundings.deleted = deleted.map(|change| change.path.clone()).collect();
+        let mut assessment = self.assess(&guard, &baseline, &result, &surroundings);
+        let may_complete = assessment.verdict == TestVerdict::Unchanged && self.task.settings.accept_unchanged;
+        if may_complete && guard.changes_command() {
+            // The base's versions of the command's files ran. Nothing may be lost with those that are delivered.
+            let run =
+                self.test(SandboxPurpose::Verify, command, commit, (&guard, CommandFilesOf::Result), &give_up).await;
+            let delivered = match run {
+                Ok(delivered) => delivered,
+                Err(Some(halt)) => return Err(halt),
+                Err(None) => return Err(self.stopped().into()),
+            };
+            let mut own = self.assess(&guard, &baseline, &delivered, &surroundings);
+            own.verdict = compare::verdict_as_delivered(own.verdict, &own.tests, &assessment.tests);
+            if own.verdict != TestVerdict::Unchanged {
+                // The base's versions were not used in this run.
+                own.flags.retain(|flag| *flag != Flag::TestCommandChanged);
+                self.journal.tell_once(EventBody::Warning { message: told_as_delivered(&delivered) }).await?;
+                (result, assessment) = (delivered, own);
+            }
         }
-        let tests = compare::compare(&baseline, &result);
-        // First, so that the words of the verdict name the tests.
-        if !tests.vanished.is_empty() {
-            flags.insert(0, Flag::TestsVanished);
-        }
-        // Where the command runs at the base, a program that is missing at the result is a fault of the work.
-        let hint =
-            hint::find(result.exit_code, &result.output_tail, &self.engine.surroundings(&self.task.repository).await?)
-                .filter(|hint| !hint.of_command || baseline.exit_code != 0);
-        let cannot_run = hint.as_ref().is_some_and(|hint| hint.cannot_run);
-        let verdict = match compare::verdict(&baseline, &result, &tests, &flags, cannot_run) {
+        let Assessment { flags, tests, hint, verdict } = assessment;
+        let verdict = match verdict {
             // The same files were tested twice, so what fails also fails at the base, whether it is named or not.
             TestVerdict::Failed if changes.is_empty() && baseline.exit_code != 0 => TestVerdict::Unchanged,
+            TestVerdict::Doubtful if changes.is_empty() && baseline.failed > Some(0) => TestVerdict::Unchanged,
             verdict => verdict,
         };
         let output = match verdict {
@@ -116,11 +147,56 @@ impl Turn {
         Ok(Some(evidence))
     }
 
+    /// Holds a run at the result against the run at the base.
+    fn assess(
+        &self,
+        guard: &guard::Guard,
+        baseline: &TestRun,
+        result: &TestRun,
+        surroundings: &hint::Surroundings,
+    ) -> Assessment {
+        let mut flags = guard.flags(result, baseline);
+        if !self.engine.options.provider.capabilities().isolated {
+            flags.push(Flag::NotIsolated);
+        }
+        let tests = compare::compare(baseline, result);
+        // First, so that the words of the verdict name the tests.
+        if !tests.vanished.is_empty() {
+            flags.insert(0, Flag::TestsVanished);
+        }
+        // Where the command runs at the base, a program that is missing at the result is a fault of the work.
+        let hint = hint::find(result.exit_code, &result.output_tail, surroundings)
+            .filter(|hint| !hint.of_command || baseline.exit_code != 0);
+        let cannot_run = hint.as_ref().is_some_and(|hint| hint.cannot_run);
+        let verdict = compare::verdict(baseline, result, &tests, &flags, cannot_run);
+        Assessment { flags, tests, hint, verdict }
+    }
+
+    /// Modified files of the tests and of their command that the result has emptied.
+    async fn emptied(
+        &self,
+        commit: &str,
+        files: &command_files::CommandFiles,
+        changes: &[Change],
+    ) -> Result<BTreeSet<String>, Error> {
+        let mut emptied = BTreeSet::new();
+        let matters = |path: &str| files.contains(path) || guard::is_test(path);
+        let modified = changes.iter().filter(|change| change.change == FileChange::Modified && matters(&change.path));
+        for Change { path, .. } in modified {
+            let Some(content) = self.repository.file(commit, path).await? else { continue };
+            let base = self.mirror.file(&self.task.base, path).await?;
+            if guard::was_emptied(base.as_deref(), &content) {
+                emptied.insert(path.clone());
+            }
+        }
+        Ok(emptied)
+    }
+
     /// Whether the evidence lets the task complete.
     pub(crate) async fn judge(&self, commit: &str, evidence: Option<&Evidence>) -> Result<Option<Failure>, Error> {
         // A task that changes nothing is not to blame for a base whose tests fail. In a race it would win by being idle.
         let base_fails = evidence.is_some_and(|evidence| match evidence.verdict() {
-            TestVerdict::Unchanged => true,
+            TestVerdict::Unchanged | TestVerdict::Doubtful => true,
             TestVerdict::CannotRun => evidence.baseline.exit_code != 0 && !self.task.settings.require_tests,
             _ => false,
         });
@@ -144,11 +220,21 @@ impl Turn {
                     failed(format!("`{}` ran no tests, and tests are required", evidence.command))
                 }
                 TestVerdict::NoTests => None,
-                TestVerdict::Unchanged => failed(format!(
-                    "`{}` fails at the result as it does at the base{}; set `accept_unchanged = true` to accept such work",
-                    evidence.command,
-                    about_changed_command(evidence)
-                )),
+                TestVerdict::Unchanged => {
+                    let fails = match evidence.exit_code {
+                        0 => "ends with exit code 0, but the same tests fail at the result and at the base",
+                        _ => "fails at the result as it does at the base",
+                    };
+                    let delivered = match evidence.changed.command_files() {
+                        Some(_) => " if it also holds as delivered",
+                        None => "",
+                    };
+                    failed(format!(
+                        "`{}` {fails}{}; set `accept_unchanged = true` to accept such work{delivered}",
+                        evidence.command,
+                        about_changed_command(evidence)
+                    ))
+                }
                 TestVerdict::CannotRun | TestVerdict::Failed => failed(format!(
                     "`{}` ended with exit code {} at the result{}{}",
                     evidence.command,
@@ -159,10 +245,16 @@ impl Turn {
                 TestVerdict::Doubtful => {
                     let mut why: Vec<&str> =
                         evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
-                    if why.is_empty() {
+                    let fails = evidence.failed.unwrap_or(0) > 0 || !evidence.tests.still_failing.is_empty();
+                    let hidden = exit_code::hidden(&evidence.command).filter(|_| evidence.passed.is_none());
+                    if why.is_empty() && fails {
                         why.push("tests fail although the command ends with exit code 0");
+                    } else if let Some(hidden) = hidden.filter(|_| why.is_empty()) {
+                        why.push(hidden.explain());
+                    } else if why.is_empty() {
+                        why.push("tests that failed at the base are missing");
                     }
-                    failed(format!("the tests pass but prove nothing: {}", why.join("; ")))
+                    failed(format!("the test command passes but proves nothing: {}", why.join("; ")))
                 }
             },
         }
@@ -175,12 +267,14 @@ impl Turn {
         purpose: SandboxPurpose,
         command: &str,
         commit: &str,
-        guard: &guard::Guard,
+        (guard, files): (&guard::Guard, CommandFilesOf),
         give_up: &Stop,
     ) -> Result<TestRun, Option<Halt>> {
         let result = async {
             // A worker that died since may have come this far.
-            if let Some(before) = self.journal.tested(purpose, commit, command).await? {
+            if files == CommandFilesOf::Base
+                && let Some(before) = self.journal.tested(purpose, commit, command).await?
+            {
                 return Ok(Some(before));
             }
             for _ in 0..MOST_SANDBOXES {
@@ -189,7 +283,7 @@ impl Turn {
                 }
                 let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
                 let result = tokio::select! {
-                    result = self.test_in(&place, command, commit, guard) => result.map(Some),
+                    result = self.test_in(&place, command, commit, (guard, files)) => result.map(Some),
                     () = self.stop.requested() => Ok(None),
                     () = give_up.requested() => Ok(None),
                 };
@@ -211,7 +305,14 @@ impl Turn {
                     continue;
                 }
                 return match result? {
-                    Some(ran) => self.tested(purpose, command, commit, &ran).await.map(Some),
+                    Some(ran) => {
+                        let run = self.test_run(purpose, command, commit, &ran);
+                        // The journal has one run for the result: the one that a next worker begins with.
+                        if files == CommandFilesOf::Base {
+                            self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
+                        }
+                        Ok(Some(run))
+                    }
                     None => Ok(None),
                 };
             }
@@ -225,7 +326,7 @@ impl Turn {
         result
     }
 
-    async fn tested(&self, purpose: SandboxPurpose, command: &str, commit: &str, ran: &Ran) -> Result<TestRun, Halt> {
+    fn test_run(&self, purpose: SandboxPurpose, command: &str, commit: &str, ran: &Ran) -> TestRun {
         // The evidence is made of this and goes to places that no journal guards, such as a pull request.
         let printed = self.journal.clean(&ran.tail);
         let Counts { passed, failed, skipped } = read_counts(&printed);
@@ -239,7 +340,7 @@ impl Turn {
             names.cut = true;
             names.missing.get_or_insert(MissingNames::UnnamedFailure);
         }
-        let run = TestRun {
+        TestRun {
             purpose,
             commit: commit.to_owned(),
             command: command.to_owned(),
@@ -251,16 +352,23 @@ impl Turn {
             duration_ms: millis(ran.duration),
             output_tail: last(&printed, TAIL_SHOWN).to_owned(),
             names,
-        };
-        self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
-        Ok(run)
+        }
     }
 
-    async fn test_in(&self, place: &Place, command: &str, commit: &str, guard: &guard::Guard) -> Result<Ran, Halt> {
+    async fn test_in(
+        &self,
+        place: &Place,
+        command: &str,
+        commit: &str,
+        (guard, files): (&guard::Guard, CommandFilesOf),
+    ) -> Result<Ran, Halt> {
         self.settle(place).await?;
         if commit != self.task.base {
             let remote = Self::remote(place);
-            let (restore, remove) = (guard.restore().join("\n"), guard.remove().join("\n"));
+            let (restore, remove) = match files {
+                CommandFilesOf::Base => (guard.restore().join("\n"), guard.remove().join("\n")),
+                CommandFilesOf::Result => (String::new(), String::new()),
+            };
             let env = [
                 ("REMOTE", remote.as_str()),
                 ("COMMIT", commit),
@@ -283,7 +391,8 @@ impl Turn {
             }
         }
         let ran = self.run(place, "tests", command, &TEST_ENVIRONMENT, TEST_LIMIT).await?;
-        if commit == self.task.base || !guard.changes_command() || !ran.succeeded() {
+        let has_own_files = commit == self.task.base || files == CommandFilesOf::Result;
+        if has_own_files || !guard.changes_command() || !ran.succeeded() {
             return Ok(ran);
         }
         // With the base's files the work is proved; what is delivered must pass with its own files as well.
@@ -318,6 +427,18 @@ impl Turn {
         let digest: String = Sha256::digest(facts.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("sha256:{digest}")
     }
+}
+
+/// The run that the evidence is made of, where it is not the one that the journal has.
+fn told_as_delivered(run: &TestRun) -> String {
+    let counts = match (run.passed, run.failed) {
+        (None, None) => "no counts".to_owned(),
+        (passed, failed) => format!("{} passed, {} failed", passed.unwrap_or(0), failed.unwrap_or(0)),
+    };
+    format!(
+        "with the delivered versions of the test command's files: exit code {}, {counts}; the evidence describes this run",
+        run.exit_code
+    )
 }
 
 /// Why the tests fail in spite of a change to the test command that may mend them.

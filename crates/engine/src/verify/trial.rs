@@ -58,7 +58,10 @@ impl Engine {
         let Counts { passed, failed, skipped } = read_counts(&printed);
         let hint = match (trouble, ran.exit_code) {
             (Some(trouble), _) => Some(trouble.to_string()),
-            (None, Some(code)) => hint::find(code, &printed, &self.surroundings(source).await?).map(|hint| hint.text),
+            (None, Some(code)) => {
+                hint::find(code, &printed, &self.surroundings(source, mirror.files(commit).await?).await?)
+                    .map(|hint| hint.text)
+            }
             (None, None) => None,
         };
         Ok(Some(Trial {
@@ -73,8 +76,9 @@ impl Engine {
         }))
     }
 
-    /// What advice about a missing tool depends on.
-    pub(super) async fn surroundings(&self, source: &str) -> Result<hint::Surroundings, Error> {
+    /// What advice about a missing tool depends on. `files` are those of the base.
+    pub(super) async fn surroundings(&self, source: &str, files: Vec<String>) -> Result<hint::Surroundings, Error> {
+        let deleted = Vec::new();
         let options = &self.options;
         let known = options.store.repositories().await?.into_iter().find(|known| known.source == source);
         let on_host = options.toolchain.programs.is_some();
@@ -82,12 +86,12 @@ impl Engine {
             let name = repository_name(source);
             let prepare =
                 format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source));
-            return Ok(hint::Surroundings { prepare, build_failed: false, on_host });
+            return Ok(hint::Surroundings { prepare, build_failed: false, on_host, files, deleted });
         };
         let prepare = format!("harvest repo build {}", known.name);
         let last = prepare::standing(&options.data, &known).last;
         let build_failed = last.is_some_and(|last| last.error.or(last.build_error).is_some());
-        Ok(hint::Surroundings { prepare, build_failed, on_host })
+        Ok(hint::Surroundings { prepare, build_failed, on_host, files, deleted })
     }
 }
 

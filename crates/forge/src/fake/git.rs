@@ -50,6 +50,7 @@ impl Shared {
             branch,
             created,
             writers: Default::default(),
+            archived: false,
             threads: Default::default(),
             comments: Vec::new(),
             checks: Vec::new(),

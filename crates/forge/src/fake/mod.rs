@@ -130,7 +130,7 @@ impl Fake {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let fail = |error: std::io::Error| Error::Unexpected { reason: error.to_string() };
         let cannot_listen = |error: std::io::Error| Error::Unexpected {
-            reason: format!("{} cannot be listened on: {error}", options.listen),
+            reason: format!("cannot listen on {}: {error}", options.listen),
         };
         let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
         tokio::fs::create_dir_all(&options.folder).await.map_err(fail)?;
@@ -176,6 +176,13 @@ impl Fake {
     pub fn add_writer(&self, repository: &str, login: &str) {
         if let Some(repository) = self.shared.world().repositories.get_mut(repository) {
             repository.writers.insert(login.to_owned());
+        }
+    }
+
+    /// Makes a repository read-only.
+    pub fn archive(&self, repository: &str) {
+        if let Some(repository) = self.shared.world().repositories.get_mut(repository) {
+            repository.archived = true;
         }
     }
 

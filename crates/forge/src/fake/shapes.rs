@@ -117,7 +117,7 @@ pub(super) fn full_repository(web: &str, repository: &Repository) -> Value {
         "url": url, "clone_url": format!("{page}.git"), "git_url": format!("{page}.git"), "ssh_url": format!("{page}.git"),
         "svn_url": page, "mirror_url": null, "homepage": null, "language": null, "license": null,
         "default_branch": repository.branch, "forks": 0, "forks_count": 0, "has_downloads": true, "has_issues": true,
-        "has_projects": true, "has_wiki": true, "has_pages": false, "has_discussions": false, "archived": false,
+        "has_projects": true, "has_wiki": true, "has_pages": false, "has_discussions": false, "archived": repository.archived,
         "disabled": false, "open_issues": 0, "open_issues_count": 0, "size": 1, "stargazers_count": 0, "watchers": 0,
         "watchers_count": 0, "network_count": 0, "subscribers_count": 0, "pushed_at": repository.created,
         "created_at": repository.created, "updated_at": repository.created,

@@ -70,6 +70,8 @@ pub(super) struct Repository {
     pub(super) branch: String,
     pub(super) created: String,
     pub(super) writers: BTreeSet<String>,
+    #[serde(default)]
+    pub(super) archived: bool,
     /// Issues and pull requests, by their numbers.
     pub(super) threads: BTreeMap<u64, Thread>,
     pub(super) comments: Vec<Comment>,

@@ -43,6 +43,10 @@ enum Id {
 }
 
 impl Account {
+    pub(super) fn is_app(&self) -> bool {
+        matches!(self.way, Way::App { .. })
+    }
+
     /// `ghp_…`, `{"token": …, "webhook_secret": …}` or `{"app_id": …, "private_key": …, "webhook_secret": …}`.
     pub fn parse(secret: &SecretString) -> Result<Self, BadAccount> {
         let text = secret.expose_secret().trim();

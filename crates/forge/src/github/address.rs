@@ -20,7 +20,7 @@ impl Host {
         let url: reqwest::Url = given.parse().map_err(|_| refuse("it is not a URL"))?;
         let host = url.host_str().ok_or_else(|| refuse("it names no host"))?;
         if !["https", "http"].contains(&url.scheme()) || !url.username().is_empty() || url.password().is_some() {
-            return Err(refuse("it is not https://HOST"));
+            return Err(refuse("it must be https://HOST"));
         }
         // A token must not go over a line that others can read.
         if url.scheme() == "http" && !["127.0.0.1", "localhost", "[::1]"].contains(&host) {
@@ -35,7 +35,7 @@ impl Host {
             web => format!("{web}/api/v3"),
         };
         if url.path() != "/" && url.path() != "/api/v3" && url.path() != "/api/v3/" {
-            return Err(refuse("a GitHub is at the root of its host"));
+            return Err(refuse("a GitHub server must be at the root of its host"));
         }
         Ok(Self { web, api })
     }

@@ -155,6 +155,14 @@ impl Forge for GitHub {
         }
     }
 
+    async fn check_writable(&self) -> Result<(), Error> {
+        match tokio::time::timeout(CHECK_LIMIT, self.refuse_read_only()).await {
+            Err(_) => Ok(()),
+            Ok(Err(error)) if error.is_outage() => Ok(()),
+            Ok(checked) => checked,
+        }
+    }
+
     async fn publish(
         &self,
         from: &Path,
@@ -188,6 +196,8 @@ fn is_unauthorized(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
+/// Someone waits for the answer, and delivery asks again.
+const CHECK_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 /// A large branch over a slow line takes its time.
 const PUSH_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 

@@ -173,6 +173,37 @@ impl GitHub {
         }
     }
 
+    /// Refuses a repository that nothing can be pushed to.
+    pub(super) async fn refuse_read_only(&self) -> Result<(), Error> {
+        #[derive(Deserialize)]
+        struct About {
+            #[serde(default)]
+            archived: bool,
+            permissions: Option<Granted>,
+        }
+        #[derive(Deserialize)]
+        struct Granted {
+            push: bool,
+        }
+        let about: About = self.get("", Permissions::Look).await?.read()?;
+        let refuse = |reason: &str| {
+            let (name, reason) = (self.name.clone(), reason.to_owned());
+            Err(Error::ReadOnly { name, reason, is_local: false })
+        };
+        if about.archived {
+            return refuse("it is archived");
+        }
+        // What GitHub says here of an App is about this one token. Whether it may push shows when it asks for a token that may.
+        if !self.client.account.is_app() {
+            let may_push = about.permissions.is_none_or(|granted| granted.push);
+            return if may_push { Ok(()) } else { refuse("the token may not push to it") };
+        }
+        match self.client.tokens.for_repository(&self.client, &self.repository, Permissions::Push).await {
+            Err(Error::Refused { status: 422, .. }) => refuse("the App has no write access to its contents"),
+            asked => asked.map(drop),
+        }
+    }
+
     async fn default_branch(&self) -> Result<String, Error> {
         #[derive(Deserialize)]
         struct About {

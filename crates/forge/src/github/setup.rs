@@ -35,7 +35,7 @@ pub fn page(web: &str, organisation: Option<&str>, public_url: &str) -> String {
         |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
     format!(
         "<!doctype html>\n<title>An App for Harvest</title>\n<form action=\"{}\" method=\"post\">\n\
-         <input type=\"hidden\" name=\"manifest\" value=\"{}\">\n<button>Make the App on GitHub</button>\n</form>\n",
+         <input type=\"hidden\" name=\"manifest\" value=\"{}\">\n<button>Create the App on GitHub</button>\n</form>\n",
         escaped(&format!("{web}/{path}")),
         escaped(&manifest(public_url).to_string())
     )

@@ -136,7 +136,7 @@ impl Listener {
 
     /// What follows `@login`, where a text speaks to us: at the beginning of a line that is no quotation.
     fn spoken_to(&self, text: &str) -> Option<String> {
-        let name = self.login.strip_suffix("[bot]").unwrap_or(&self.login);
+        let name = name_of(&self.login);
         let mut offset = 0;
         for line in text.split_inclusive('\n') {
             let trimmed = line.trim_start();
@@ -154,6 +154,16 @@ impl Listener {
         }
         None
     }
+}
+
+/// How people address the account with this login in a comment.
+pub fn mention(login: &str) -> String {
+    format!("@{}", name_of(login.trim_start_matches('@')))
+}
+
+/// Apps are spoken to without the end of their login.
+fn name_of(login: &str) -> &str {
+    login.strip_suffix("[bot]").unwrap_or(login)
 }
 
 impl std::fmt::Debug for Listener {
@@ -254,6 +264,12 @@ mod tests {
         assert_eq!(said("@harvest fix the test"), Some("fix the test".to_owned()));
         assert_eq!(said("@Harvest: fix\nthe test"), Some("fix\nthe test".to_owned()));
         assert_eq!(said("Look.\n  @harvest, again"), Some("again".to_owned()));
+        for login in ["harvest", "@harvest", "harvest[bot]", "Harvest-App[bot]"] {
+            let secret = SecretString::from("s".to_owned());
+            let listener = Listener::new(Host::new(None).unwrap(), &secret, login, "harvest");
+            let comment = format!("{} approve", mention(login));
+            assert_eq!(listener.spoken_to(&comment), Some("approve".to_owned()), "{comment}");
+        }
         for not in [
             "",
             "harvest fix",

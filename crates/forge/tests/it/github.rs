@@ -1,6 +1,6 @@
 //! Pull requests, comments, checks and reviews on GitHub, and how GitHub's moods are lived with.
 
-use harvest_core::{BranchName, SessionId};
+use harvest_core::{BranchName, Code, SessionId};
 use harvest_forge::{Comment, Error, FailedCheck, Forge, Proposal, PullRequestState, Remark, Review, Standing, Thread};
 use serde_json::json;
 
@@ -227,4 +227,32 @@ async fn what_is_wrong_is_said_in_githubs_words() {
     assert!(matches!(&error, Error::NotInstalled { repository } if repository == "ada/other"), "{error:?}");
     let eve = person(world.fake.url(), "eve", "GET", "/repos/ada/shop", json!(null)).await;
     assert_eq!(eve["default_branch"], "main");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_is_archived_is_refused_before_any_work_and_an_outage_is_no_reason_to() {
+    let world = World::new().await;
+    let forge = world.as_app().await;
+    forge.check_writable().await.unwrap();
+    world.fake.archive("ada/shop");
+    let refused = forge.check_writable().await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.to_string()),
+        (Code::ForgeRefused, format!("{} cannot take branches: it is archived", forge.name()))
+    );
+    assert!(refused.help().starts_with("unarchive it"), "{}", refused.help());
+    description::holds(&world.fake.exchanges());
+    world.fake.refuse_next(100, 503, &[]);
+    forge.check_writable().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_a_repository_is_writable_is_not_asked_for_longer_than_people_wait() {
+    let world = World::new().await;
+    let forge = world.as_app().await;
+    world.fake.archive("ada/shop");
+    world.fake.refuse_next(1, 403, &[("retry-after", "50")]);
+    let begin = std::time::Instant::now();
+    forge.check_writable().await.unwrap();
+    assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
 }

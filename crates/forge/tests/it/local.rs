@@ -1,5 +1,6 @@
 //! A repository on this machine.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use harvest_core::BranchName;
@@ -87,4 +88,38 @@ async fn a_delivery_under_way_refuses_no_task_and_any_other_lock_does() {
     std::fs::write(refs.join("main.lock"), "").unwrap();
     let refused = forge.resolve(None).await.unwrap_err();
     assert!(matches!(&refused, Error::RefLocked { lock } if lock.ends_with("refs/heads/main.lock")), "{refused}");
+}
+
+#[tokio::test]
+async fn a_repository_that_takes_no_branches_of_harvest_is_known_before_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = folder.path().join("shop");
+    sample(&repository);
+    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+        .open(repository.to_str().unwrap())
+        .await
+        .unwrap();
+    forge.check_writable().await.unwrap();
+    git(&repository, &["branch", "harvest/another"]);
+    forge.check_writable().await.unwrap();
+    git(&repository, &["branch", "--move", "harvest/another", "harvest"]);
+    for _ in 0..2 {
+        let refused = forge.check_writable().await.unwrap_err();
+        assert!(refused.to_string().contains("its branch `harvest` conflicts with branches"), "{refused}");
+        assert_eq!(refused.help(), "rename it: git branch -m harvest NEW-NAME");
+        git(&repository, &["pack-refs", "--all"]);
+    }
+    git(&repository, &["branch", "--move", "harvest", "other"]);
+
+    let heads = repository.join(".git/refs/heads");
+    let set_mode = |mode| std::fs::set_permissions(&heads, std::fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o555);
+    // Modes do not hold for root, who could deliver there.
+    let may_write = std::fs::write(heads.join("probe"), "").is_ok();
+    let checked = forge.check_writable().await;
+    set_mode(0o755);
+    assert_eq!(checked.is_ok(), may_write, "{checked:?}");
+    if let Err(refused) = checked {
+        assert!(refused.to_string().contains("refs/heads is not writable"), "{refused}");
+    }
 }

@@ -57,7 +57,7 @@ pub enum CassetteError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("the cassette {} cannot be written: {source}", path.display())]
     Unwritable { path: PathBuf, source: std::io::Error },
-    #[error("there is a file {} already; a cassette is never written over", path.display())]
+    #[error("the file {} already exists; cassettes are never overwritten", path.display())]
     Exists { path: PathBuf },
     /// `line` counts from 1.
     #[error("the cassette {} is not valid, line {line}: {reason}", path.display())]

@@ -82,7 +82,7 @@ impl Replay {
             Some(other) => {
                 return Err(invalid(1, format!("it has version {other} of the format; this Harvest reads {VERSION}")));
             }
-            None => return Err(invalid(1, "it does not begin with a cassette's heading".to_owned())),
+            None => return Err(invalid(1, "it does not start with a cassette header".to_owned())),
         }
         let heading: Heading = serde_json::from_str(heading).map_err(|error| invalid(1, error.to_string()))?;
         let mut exchanges = Vec::new();

@@ -172,7 +172,7 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0x2001, 0x2, 0, ..] => Some("for benchmarks"),
         // Teredo hides an address in another way, and nothing of this block is an ordinary host.
         [0x2001, 0..=0x1ff, ..] => Some("reserved for protocols"),
-        [0x64, 0xff9b, 1, ..] => Some("a translation of a private address"),
+        [0x64, 0xff9b, 1, ..] => Some("a translated private address"),
         [0x2000..=0x3fff, ..] => None,
         _ => Some("not assigned"),
     }

@@ -56,7 +56,7 @@ pub(super) async fn forward(
 }
 
 fn unanswered() -> Response<Body> {
-    answer::text(StatusCode::BAD_GATEWAY, "the host gave no answer that could be passed on")
+    answer::text(StatusCode::BAD_GATEWAY, "the host's response could not be forwarded")
 }
 
 fn strip(headers: &mut HeaderMap) {

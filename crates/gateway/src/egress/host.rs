@@ -19,13 +19,13 @@ pub struct HostName(String);
 pub enum BadHost {
     #[error("the host is empty")]
     Empty,
-    #[error("the host is longer than a name can be")]
+    #[error("the host name is too long")]
     TooLong,
-    #[error("the host holds a character that no name has")]
+    #[error("the host contains an invalid character")]
     Character,
     #[error("it is an address; only names are allowed")]
     Address,
-    #[error("the host ends in a dot; write it without")]
+    #[error("the host ends in a dot; remove it")]
     TrailingDot,
     #[error("a part of the host is empty, too long, or begins or ends with a hyphen")]
     Label,

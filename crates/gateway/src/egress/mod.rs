@@ -101,7 +101,7 @@ fn target<B>(request: &Request<B>, asked: &str) -> Result<(HostName, u16), Strin
         return if bare { read(asked, None) } else { Err("CONNECT takes a host and a port, nothing else".to_owned()) };
     }
     if request.uri().scheme_str() != Some("http") {
-        return Err("only http:// is passed on; for https:// use CONNECT".to_owned());
+        return Err("only http:// is forwarded; for https:// use CONNECT".to_owned());
     }
     let target = read(asked, Some(80))?;
     let mut hosts = request.headers().get_all(HOST).iter();
@@ -114,7 +114,7 @@ fn target<B>(request: &Request<B>, asked: &str) -> Result<(HostName, u16), Strin
 async fn refuse(context: &Context, host: &str, port: u16, reason: String) -> Response<Body> {
     let named = if port == 0 { host.to_owned() } else { format!("{host}:{port}") };
     let message = format!(
-        "{} may not be reached from this sandbox: {reason}. The operator allows hosts, in harvest.toml under \
+        "{} may not be reached from this sandbox: {reason}. The operator can allow hosts in harvest.toml under \
          [egress]; packages come from the registries at /registry/.",
         named.escape_debug()
     );

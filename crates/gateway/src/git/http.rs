@@ -75,11 +75,11 @@ pub(crate) async fn handle(
         (_, lfs) if lfs == "info/lfs" || lfs.starts_with("info/lfs/") => return no_large_files(),
         (&Method::POST, name) => Service::named(name),
         _ => {
-            return answer::text(StatusCode::NOT_FOUND, "there is no such thing in a git repository");
+            return answer::text(StatusCode::NOT_FOUND, "a git repository has no such path");
         }
     };
     let Some(service) = asked else {
-        return answer::text(StatusCode::FORBIDDEN, "only git's smart HTTP protocol is spoken here");
+        return answer::text(StatusCode::FORBIDDEN, "only git's smart HTTP protocol is supported here");
     };
     if service == Service::ReceivePack && !access.writable {
         return answer::text(StatusCode::FORBIDDEN, "this session may not push");
@@ -105,7 +105,7 @@ pub(crate) fn no_other_repository() -> Response<Body> {
 
 /// In the words of Git LFS, so that its client shows them.
 fn no_large_files() -> Response<Body> {
-    let message = format!("{}: the gateway does not serve files that are kept by Git LFS", Code::LargeFiles);
+    let message = format!("{}: the gateway does not serve files stored in Git LFS", Code::LargeFiles);
     let mut refusal = answer::json(StatusCode::NOT_IMPLEMENTED, &serde_json::json!({ "message": message }));
     refusal.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/vnd.git-lfs+json"));
     refusal
@@ -156,10 +156,10 @@ async fn receive(
     let (push, rest) = match tokio::time::timeout(COMMANDS_TIMEOUT, read).await {
         Ok(Ok(read)) => read,
         Ok(Err(reason)) => {
-            return Err(refused(StatusCode::BAD_REQUEST, format!("the push is not understood: {reason}")));
+            return Err(refused(StatusCode::BAD_REQUEST, format!("the push cannot be parsed: {reason}")));
         }
         Err(_) => {
-            return Err(refused(StatusCode::REQUEST_TIMEOUT, "the push did not say in time what it is about"));
+            return Err(refused(StatusCode::REQUEST_TIMEOUT, "the push did not send its commands in time"));
         }
     };
     if push.is_empty() {
@@ -201,7 +201,7 @@ async fn read_commands(decoder: &mut Decoder, body: &mut Incoming) -> Result<(Pu
                 None => found = reader.feed(&plain).map_err(|malformed| malformed.to_string())?,
             }
             if found.as_ref().is_some_and(|(_, rest)| rest.len() > MAX_HELD) {
-                return Err("it is compressed beyond reason".to_owned());
+                return Err("its compression ratio is too high".to_owned());
             }
         }
         if let Some(found) = found {

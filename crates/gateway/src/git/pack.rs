@@ -21,7 +21,7 @@ pub(super) enum Refused {
     Object(u64),
     #[error("the push unpacks to more than {}", shown(*.0))]
     Unpacked(u64),
-    #[error("the host has room for {} of the push", shown(*.0))]
+    #[error("the host has only {} free for the push", shown(*.0))]
     NoRoom(u64),
     #[error("the pack is malformed")]
     Malformed,

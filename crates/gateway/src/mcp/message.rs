@@ -19,7 +19,7 @@ impl Message {
         match serde_json::from_slice(body) {
             Ok(Value::Object(whole)) => Ok(Self { whole }),
             // Batches were part of one version of the protocol only; taken apart, each message is looked at.
-            Ok(Value::Array(_)) => Err("batches are not understood: send the messages one by one".to_owned()),
+            Ok(Value::Array(_)) => Err("batches are not supported: send the messages one by one".to_owned()),
             Ok(_) => Err("the message is not a JSON object".to_owned()),
             Err(error) => Err(format!("the message is not JSON: {error}")),
         }

@@ -179,6 +179,6 @@ async fn receive(body: Incoming) -> Result<Bytes, Response<Body>> {
             let reason = format!("the message is cut off, or larger than {} MiB", MAX_MESSAGE >> 20);
             Err(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason))
         }
-        Err(_) => Err(answer::text(StatusCode::REQUEST_TIMEOUT, "the message did not come in time")),
+        Err(_) => Err(answer::text(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time")),
     }
 }

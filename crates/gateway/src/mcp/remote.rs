@@ -262,9 +262,20 @@ fn stream_back(
             let chunk = match read {
                 Ok(Some(chunk)) => chunk,
                 ended => {
-                    let rest = reading.events.take().map(Events::rest).unwrap_or_default();
+                    let mut outcome = McpOutcome::Failed;
+                    let (message, server) = (&reading.message, &reading.server);
+                    let rest = reading.events.take().map(|events| {
+                        events.rest(|value| {
+                            if message.is_answered_by(value) {
+                                outcome = message::outcome(value);
+                            }
+                            without_forbidden_tools(value, server)
+                        })
+                    });
+                    let rest = rest.unwrap_or_default();
+                    let outcome = if ended.is_ok() { outcome } else { McpOutcome::Failed };
                     if let Some(told) = reading.told.take() {
-                        told.ended(McpOutcome::Failed).await;
+                        told.ended(outcome).await;
                     }
                     ended?;
                     if rest.is_empty() {

@@ -191,7 +191,7 @@ impl Models {
                 }
             }
         }
-        vendor.refused("others are using up the same budget at this moment")
+        vendor.refused("concurrent calls have reserved the rest of this budget")
     }
 
     async fn answer(&self, vendor: Vendor, mut call: OpenCall, sent: Result<Answered, Unanswered>) -> Response<Body> {
@@ -312,7 +312,7 @@ async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Byt
             Err(vendor.error(StatusCode::PAYLOAD_TOO_LARGE, &message))
         }
         Ok(Err(_)) => Err(vendor.error(StatusCode::BAD_REQUEST, "the request ended before its body was complete")),
-        Err(_) => Err(vendor.error(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time")),
+        Err(_) => Err(vendor.error(StatusCode::REQUEST_TIMEOUT, "the request's body did not arrive in time")),
     }
 }
 

@@ -246,7 +246,7 @@ impl Dispatch<'_> {
     /// No one was asked.
     fn all_rest(&self, wait: Duration) -> Bad {
         let message =
-            format!("every credential for this provider rests after failures; try again in {} s", wait.as_secs());
+            format!("every credential for this provider is paused after failures; try again in {} s", wait.as_secs());
         let last = Err(Unanswered {
             status: StatusCode::SERVICE_UNAVAILABLE,
             message,

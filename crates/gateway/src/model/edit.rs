@@ -95,7 +95,7 @@ struct StreamOptions {
 /// Reads the request to `path` and edits it where needed. An error says why the body cannot be understood: such a request is
 /// refused, since one that the gateway reads differently from the vendor would be a way around the metering.
 pub(super) fn prepare(endpoint: Endpoint, path: &str, body: Bytes) -> Result<(Head, Bytes), String> {
-    let not_understood = |error: serde_json::Error| format!("the request's body is not understood: {error}");
+    let not_understood = |error: serde_json::Error| format!("the request's body cannot be parsed: {error}");
     let text = std::str::from_utf8(&body).map_err(|_| "the request's body is not UTF-8".to_owned())?;
     if !text.trim_start().starts_with('{') {
         return Err("the request's body is not a JSON object".to_owned());

@@ -122,7 +122,7 @@ impl Vendor {
             Self::Anthropic | Self::OpenAi | Self::Ollama(_) => known_query(query),
         };
         let target = if kept.is_empty() { uri.path().to_owned() } else { format!("{}?{kept}", uri.path()) };
-        *uri = target.parse().map_err(|_| "the request's address is not understood".to_owned())?;
+        *uri = target.parse().map_err(|_| "the request's address cannot be parsed".to_owned())?;
         Ok(())
     }
 
@@ -142,8 +142,11 @@ impl Vendor {
 
     pub(crate) fn no_such_endpoint(self, method: &Method, path: &str) -> Response<Body> {
         let path: String = path.chars().take(200).collect();
-        let message =
-            format!("{method} /{path} is not open to this session; of {} there are: {}", self.name(), self.endpoints());
+        let message = format!(
+            "{method} /{path} is not allowed in this session; of {} these are allowed: {}",
+            self.name(),
+            self.endpoints()
+        );
         self.error(StatusCode::NOT_FOUND, &message)
     }
 
@@ -252,7 +255,7 @@ fn google_query(text: &str) -> Result<String, String> {
             ("alt", other) => return Err(format!("the query's `alt` is `{}`: it can be sse or json", shown(other))),
             (name, _) => {
                 return Err(format!(
-                    "the query's `{}` is not open to this session; there are alt, pageSize, pageToken and prettyPrint",
+                    "the query's `{}` is not allowed in this session; allowed are alt, pageSize, pageToken and prettyPrint",
                     shown(name)
                 ));
             }

@@ -166,7 +166,7 @@ impl Registries {
         recorder: &dyn egress::Recorder,
     ) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let message = format!("the {ecosystem} registry is read-only here: GET and HEAD are all there is");
+            let message = format!("the {ecosystem} registry is read-only here: only GET and HEAD are allowed");
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, message);
         }
         let Some(upstream) =

@@ -57,7 +57,7 @@ pub(super) enum Problem {
     /// It was found so a moment ago, and is not tried again yet.
     #[error("{host} could not be reached a moment ago; it will be retried soon")]
     Paused { host: String },
-    #[error("the registry's answer broke off")]
+    #[error("the registry's answer was cut off")]
     Cut,
     #[error("the registry redirects to a host that is not one of its own")]
     Elsewhere,
@@ -65,7 +65,7 @@ pub(super) enum Problem {
     Status(StatusCode),
     #[error("the registry's answer is too large")]
     TooLarge,
-    #[error("the registry announces no digest for this file")]
+    #[error("the registry publishes no digest for this file")]
     NoDigest,
     #[error("the file does not match the digest of its registry")]
     WrongDigest,

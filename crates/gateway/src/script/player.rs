@@ -97,7 +97,7 @@ impl Player {
         {
             Ok(request) => request,
             Err(reason) => {
-                return refuse(&format!("the request's body is not understood: {reason}"));
+                return refuse(&format!("the request's body cannot be parsed: {reason}"));
             }
         };
         let (id, planned) = match conversation::place(&self.script.file, &request) {

@@ -296,7 +296,7 @@ async fn requests_that_no_git_client_makes() {
     for body in [&b"0001"[..], b"0003", b"ffff", b"00", b"zzzz", b"0032short"] {
         let response = served.send(receive(body)).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{body:?}");
-        assert!(text(response).await.contains("not understood"));
+        assert!(text(response).await.contains("cannot be parsed"));
     }
     assert_eq!(served.send(receive(b"0000")).await.status(), StatusCode::OK, "may I?");
     let unlabelled = served.send(post("/git/repo/git-receive-pack", "0000")).await;

@@ -71,8 +71,8 @@ fn installed(agent: &Agent, search: &str) -> Check {
     let is_there = programs::is_installed(agent, search);
     let detail = match &agent.program {
         None => "it is part of Harvest".to_owned(),
-        Some(program) if is_there => format!("`{program}` is there"),
-        Some(program) => format!("`{program}` is not there: {}", agent.install_hint),
+        Some(program) if is_there => format!("`{program}` was found"),
+        Some(program) => format!("`{program}` was not found: {}", agent.install_hint),
     };
     Check { name: "installed", state: state(is_there), detail }
 }
@@ -195,7 +195,7 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
     let shell = match (answered, tools) {
         (true, _) => (State::Works, format!("{tools} tool calls were seen")),
         (false, 0) => (State::Absent, "it called no tools".to_owned()),
-        (false, _) => (State::Fails, "no answer of a shell command was seen".to_owned()),
+        (false, _) => (State::Fails, "no result of a shell command was seen".to_owned()),
     };
     let verified = outcome.evidence.as_ref().is_some_and(Evidence::proves_success);
     let ended = outcome.status == TaskStatus::Completed && exit == Some(Some(0)) && verified;
@@ -205,11 +205,11 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
     });
     let tokens = &outcome.usage;
     [
-        ("starts", state(exit.is_some()), "in a sandbox of its own".to_owned()),
+        ("starts", state(exit.is_some()), "in its own sandbox".to_owned()),
         ("model", state(calls > 0), format!("{calls} calls went through the gateway")),
-        ("messages", state(messages > 0), format!("{messages} were understood")),
+        ("messages", state(messages > 0), format!("{messages} parsed")),
         ("shell", shell.0, shell.1),
-        ("edits", state(edited), format!("{FILE} is {}", if edited { "there" } else { "missing" })),
+        ("edits", state(edited), format!("{FILE} was {}written", if edited { "" } else { "not " })),
         ("tokens", state(tokens.input_tokens > 0), format!("{} in, {} out", tokens.input_tokens, tokens.output_tokens)),
         ("ends", state(ended), why),
     ]

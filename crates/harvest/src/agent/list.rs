@@ -1,12 +1,15 @@
 //! `harvest agent list`: what is installed, in which version, with which keys, and what to type for what is missing.
 
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use harvest_agents::{Agent, Provider};
-use serde::Serialize;
+use harvest_server::AgentInfo;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -22,9 +25,11 @@ use crate::{output, programs};
 /// A program that takes longer to say its version has none.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_VERSION: usize = 40;
+/// A program may be a small script that starts another one, whose file it does not name.
+const VERSION_HOLDS: Duration = Duration::from_secs(60);
 
 /// An agent and what there is of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Item {
     pub id: String,
     pub name: String,
@@ -32,8 +37,6 @@ pub struct Item {
     pub features: harvest_agents::Features,
     /// Taken where no other is named.
     pub default: bool,
-    /// From a file of this installation otherwise.
-    pub bundled: bool,
     pub installed: bool,
     pub path: Option<PathBuf>,
     pub version: Option<String>,
@@ -42,9 +45,66 @@ pub struct Item {
     pub key_hint: Option<String>,
 }
 
+impl From<Item> for AgentInfo {
+    fn from(item: Item) -> Self {
+        let names = |providers: Vec<Provider>| providers.iter().map(|one| one.as_str().to_owned()).collect();
+        Self {
+            id: item.id,
+            name: item.name,
+            providers: names(item.providers),
+            features: serde_json::to_value(item.features).and_then(serde_json::from_value).unwrap_or_default(),
+            default: item.default,
+            installed: item.installed,
+            version: item.version,
+            usable_providers: names(item.usable_providers),
+            install_hint: item.install_hint,
+            key_hint: item.key_hint,
+        }
+    }
+}
+
+/// What programs said of their versions. While its file is the same, a program is asked once a minute at most.
+#[derive(Debug, Default)]
+pub struct Versions(Mutex<HashMap<PathBuf, Said>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Said {
+    file: FileState,
+    at: Instant,
+    version: Option<String>,
+}
+
+/// What changes with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileState {
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Versions {
+    async fn of(&self, program: &Path, argument: &str, search: &str) -> Option<String> {
+        let data = tokio::fs::metadata(program).await.ok()?;
+        let file = FileState { inode: data.ino(), size: data.size(), changed: (data.ctime(), data.ctime_nsec()) };
+        let known = self.lock().get(program).cloned();
+        if let Some(said) = known.filter(|said| said.file == file && said.at.elapsed() < VERSION_HOLDS) {
+            return said.version;
+        }
+        let version = version(program, argument, search).await;
+        let said = Said { file, at: Instant::now(), version: version.clone() };
+        self.lock().insert(program.to_owned(), said);
+        version
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Said>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 pub async fn list(global: &Global, environment: Environment) -> Result<Exit, Failure> {
-    let items = items(&environment, &keys(global, &environment).await?).await?;
+    let items = items(&environment, &keys(global, &environment).await?, &Versions::default()).await?;
     if global.json {
+        let items: Vec<AgentInfo> = items.into_iter().map(AgentInfo::from).collect();
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
         return Ok(Exit::Done);
     }
@@ -54,7 +114,7 @@ pub async fn list(global: &Global, environment: Environment) -> Result<Exit, Fai
 }
 
 /// Every agent that this installation knows.
-pub async fn items(environment: &Environment, keys: &ModelKeys) -> Result<Vec<Item>, Failure> {
+pub async fn items(environment: &Environment, keys: &ModelKeys, versions: &Versions) -> Result<Vec<Item>, Failure> {
     let registry = registry(environment)?;
     let search = environment.search_path();
     let has_key = |provider: Provider| keys.has_any(provider.as_str());
@@ -62,7 +122,7 @@ pub async fn items(environment: &Environment, keys: &ModelKeys) -> Result<Vec<It
     let found = programs::find(&registry, search).found;
     let describing = registry.iter().map(|agent| {
         let usable = agent.providers.iter().copied().filter(|one| has_key(*one)).collect();
-        describe(agent, agent_path(agent, &found), search, usable, default)
+        describe(agent, agent_path(agent, &found), search, usable, default, versions)
     });
     Ok(join_all(describing).await)
 }
@@ -75,7 +135,7 @@ async fn keys(global: &Global, environment: &Environment) -> Result<ModelKeys, F
     environment.model_keys()
 }
 
-fn agent_path<'a>(agent: &Agent, found: &'a std::collections::BTreeMap<String, PathBuf>) -> Option<&'a Path> {
+fn agent_path<'a>(agent: &Agent, found: &'a BTreeMap<String, PathBuf>) -> Option<&'a Path> {
     found.get(agent.program.as_ref()?).map(PathBuf::as_path)
 }
 
@@ -85,10 +145,11 @@ async fn describe(
     search: &str,
     usable_providers: Vec<Provider>,
     default: &str,
+    versions: &Versions,
 ) -> Item {
     let version = match (&agent.program, path, &agent.version_argument) {
         (None, ..) => Some(env!("CARGO_PKG_VERSION").to_owned()),
-        (Some(_), Some(path), Some(argument)) => version(path, argument, search).await,
+        (Some(_), Some(path), Some(argument)) => versions.of(path, argument, search).await,
         (Some(_), ..) => None,
     };
     let to_type = |provider: &Provider| {
@@ -101,7 +162,6 @@ async fn describe(
         providers: agent.providers.clone(),
         features: agent.features,
         default: agent.id == default,
-        bundled: agent.bundled,
         installed: agent.program.is_none() || path.is_some(),
         path: path.map(Path::to_owned),
         version,
@@ -171,6 +231,26 @@ fn lines(style: Style, items: &[Item]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_program_whose_file_is_the_same_is_not_asked_for_its_version_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, asked) = (folder.path().join("agent"), folder.path().join("asked"));
+        let versions = Versions::default();
+        let ask = || versions.of(&program, "--version", "/usr/bin:/bin");
+        let install = |version: &str| {
+            let new = folder.path().join("new");
+            let script = format!("#!/bin/sh\necho x >> '{}'\necho agent {version}\n", asked.display());
+            std::fs::write(&new, script).unwrap();
+            std::fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            std::fs::rename(&new, &program).unwrap();
+        };
+        install("1.0");
+        assert_eq!((ask().await.as_deref(), ask().await.as_deref()), (Some("1.0"), Some("1.0")));
+        install("2.0");
+        assert_eq!(ask().await.as_deref(), Some("2.0"));
+        assert_eq!(std::fs::read_to_string(asked).unwrap(), "x\nx\n");
+    }
 
     #[test]
     fn versions_in_the_words_of_each_program() {

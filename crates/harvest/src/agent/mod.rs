@@ -5,5 +5,5 @@ mod list;
 mod registry;
 
 pub use check::{check, rehearsal};
-pub use list::{Item, items, list};
+pub use list::{Item, Versions, items, list};
 pub use registry::registry;

@@ -239,10 +239,12 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
     for entry in archive.entries().map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         if manifest.is_some() {
-            return Err(damaged("something follows its manifest"));
+            return Err(damaged("there is data after its manifest"));
         }
         let name = entry.path().map_err(unreadable)?.to_str().map(|name| name.trim_end_matches('/').to_owned());
-        let name = name.filter(|name| is_ours(name)).ok_or_else(|| damaged("it holds files that no backup has"))?;
+        let name = name
+            .filter(|name| is_ours(name))
+            .ok_or_else(|| damaged("it contains files that do not belong in a backup"))?;
         match entry.header().entry_type() {
             EntryType::Directory => std::fs::create_dir_all(staging.join(&name))?,
             EntryType::Regular if name == MANIFEST => {
@@ -268,7 +270,7 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
     }
     let manifest = manifest.ok_or_else(|| damaged("it has no manifest: it is not a backup, or was cut short"))?;
     if manifest.format != FORMAT {
-        return Err(Error::Damaged(format!("it has format {}, this Harvest knows {FORMAT}", manifest.format)));
+        return Err(Error::Damaged(format!("it has format {}; this Harvest supports {FORMAT}", manifest.format)));
     }
     for (name, entry) in &manifest.files {
         match found.remove(name) {

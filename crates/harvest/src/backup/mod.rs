@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::cli::{Backup, Global, Restore};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
-use crate::gc::amount;
+use crate::gc::{amount, plural};
 use crate::installation::{SystemClock, data_path, database_url, open_store};
 use crate::output;
 use crate::view::{Style, clean};
@@ -28,7 +28,7 @@ pub async fn backup(global: &Global, environment: &Environment, options: &Backup
     let data = DataFolder::new(data_path(global, environment)?);
     if database_url(global, environment).is_some() {
         let help = format!(
-            "use pg_dump for the database, and copy {0}/sessions and {0}/mirrors beside it",
+            "use pg_dump for the database, and copy {0}/sessions and {0}/mirrors as well",
             data.path().display()
         );
         return Err(Failure::refused(
@@ -61,8 +61,8 @@ pub async fn backup(global: &Global, environment: &Environment, options: &Backup
             "keys_left_out": manifest.keys.files(),
         }))
     } else {
-        let (count, size) = (manifest.files.len(), amount(manifest.bytes()));
-        let line = format!("{} {} {} {count} files, {size}", style.ok(), file.display(), style.dot());
+        let (files, size) = (plural(manifest.files.len(), "file"), amount(manifest.bytes()));
+        let line = format!("{} {} {} {files}, {size}", style.ok(), file.display(), style.dot());
         output::line(&line).and_then(|()| told(style, left_out).map_or(Ok(()), |line| output::line(&line)))
     };
     let keys = manifest.keys.files();
@@ -104,10 +104,10 @@ fn told(style: Style, left_out: &LeftOut) -> Option<String> {
 pub async fn restore(global: &Global, environment: &Environment, options: &Restore) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
     if database_url(global, environment).is_some() {
-        let help = "use pg_restore or psql with what pg_dump wrote";
+        let help = "use pg_restore or psql with the output of pg_dump";
         return Err(Failure::refused(
             Code::BadBackup,
-            "a backup is put into a data directory, not into PostgreSQL",
+            "a backup is restored into a data directory, not into PostgreSQL",
             help,
         ));
     }
@@ -372,7 +372,7 @@ mod tests {
             tar.append(&header, &b"x"[..]).unwrap();
             std::fs::write(world.path("evil.tar"), tar.into_inner().unwrap()).unwrap();
             let failure = read(&world.path("evil.tar"), &world.path("new")).await.unwrap_err();
-            assert!(failure.message.contains("files that no backup has"), "{}", failure.message);
+            assert!(failure.message.contains("files that do not belong in a backup"), "{}", failure.message);
         }
         assert_eq!(world.names(), ["data", "evil.tar"]);
     }

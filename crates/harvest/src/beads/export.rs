@@ -20,12 +20,19 @@ use crate::view::Style;
 const NEW_FILE_MODE: u32 = 0o666;
 
 pub async fn export(global: &Global, environment: Environment, command: Export) -> Result<Exit, Failure> {
-    let Export::Beads { file, repo } = command;
+    let Export::Beads { file, repo, all } = command;
     let style = Style::detect(&environment);
     let installation = Installation::open(global, environment).await?;
     let repository = match repo {
+        _ if all => None,
         Some(repo) => Some(installation.forges.open(&repo).await?.name().to_owned()),
-        None => None,
+        None => {
+            let here = installation.forges.open(".").await.map_err(|error| {
+                let message = format!("the current directory is not in a repository: {error}");
+                Failure::refused(Code::BadOption, message, "name one with --repo, or write those of all with --all")
+            })?;
+            Some(here.name().to_owned())
+        }
     };
     let tasks = only_one_each(super::imported(&installation, repository).await?)?;
     let before = if file.exists() { super::read(&file)? } else { String::new() };
@@ -57,7 +64,7 @@ fn only_one_each(found: HashMap<String, Vec<Task>>) -> Result<HashMap<String, Ta
         if same.len() > 1 {
             let names: Vec<&str> = same.iter().map(|task| task.repository.as_str()).collect();
             let message = format!("issue `{id}` was imported for several repositories: {}", names.join(", "));
-            return Err(Failure::refused(Code::BadOption, message, "name one with --repo"));
+            return Err(Failure::refused(Code::BadOption, message, "name one with --repo instead of --all"));
         }
         tasks.extend(same.pop().map(|task| (id, task)));
     }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use harvest_core::{Code, Prompt, Task, TaskId, find_cycle};
-use harvest_engine::{BaseChoice, Queueing, Request, find_test_command};
+use harvest_engine::{BaseChoice, Queueing, Request, check_name, find_test_command};
 use harvest_store::IdempotencyKey;
 use harvest_workspace::Mirrors;
 use serde_json::json;
@@ -156,8 +156,13 @@ impl New {
             super::bad_line(&options.file, &BadLine { line: issue.line, field: Some(field.to_owned()), reason })
         };
         let prompt = Prompt::new(issue.prompt.clone()).map_err(|error| bad("description", error.to_string()))?;
+        // The name of the issue is part of the key that keeps it from being imported twice.
+        check_name("id", &issue.id).map_err(|error| bad("id", error.to_string()))?;
         let convoy = match (&options.convoy, issue.convoy()) {
-            (Some(convoy), _) => Some(convoy.clone()),
+            (Some(convoy), _) => {
+                check_name("--convoy", convoy)?;
+                Some(convoy.clone())
+            }
             (None, Some(label)) => Some(
                 crate::cli::convoy_name(label).map_err(|reason| bad("labels", format!("names a convoy: {reason}")))?,
             ),

@@ -80,7 +80,7 @@ pub struct RepoBuild {
     /// Build even if nothing has changed, and install everything from scratch
     #[arg(long)]
     pub force: bool,
-    /// How often to try fetching and installing, five seconds apart
+    /// How many times to try fetching and installing, five seconds apart
     #[arg(long, value_name = "N", default_value_t = BUILD_TRIES, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub tries: u32,
 }

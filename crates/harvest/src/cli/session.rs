@@ -133,7 +133,7 @@ pub struct PromptOptions {
 /// How a prompt is handed over, whoever is to work on it.
 #[derive(Debug, Clone, Args)]
 pub struct Asking {
-    /// Create no second prompt for another request with the same key
+    /// If a prompt with this key exists, do not create another
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// Watch until it is done; a worker has to run the queue. Exit code as for `harvest run`

@@ -45,7 +45,7 @@ pub struct ImportBeads {
     /// The batch the tasks belong to
     #[arg(long, value_name = "NAME", value_parser = super::convoy_name)]
     pub convoy: Option<String>,
-    /// How often to retry automatically after a temporary failure [default: 0]
+    /// How many times to retry automatically after a temporary failure [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     pub retries: Option<u32>,
 }
@@ -56,14 +56,18 @@ pub enum Export {
     #[command(after_help = "Examples:
   harvest export beads .beads/issues.jsonl
   harvest export beads report.jsonl --repo ../shop
+  harvest export beads everything.jsonl --all
 
 Only status, close reason, notes and times change; everything else and the order stay as they are.")]
     Beads {
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Only issues that were imported for this repository
-        #[arg(long, value_name = "PATH|URL")]
+        /// The repository whose imported issues are written [default: that of the current directory]
+        #[arg(long, value_name = "PATH|URL", conflicts_with = "all")]
         repo: Option<String>,
+        /// Write the issues of all repositories
+        #[arg(long)]
+        all: bool,
     },
 }
 

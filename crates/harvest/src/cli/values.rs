@@ -11,7 +11,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("invalid duration `{text}`; {fix}"))?;
     match Duration::try_from(parsed) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(format!("it must be more than nothing; {fix}")),
+        _ => Err(format!("it must be more than zero; {fix}")),
     }
 }
 
@@ -20,6 +20,7 @@ pub fn budget(text: &str) -> Result<Cost, String> {
         text.trim_start_matches('$').parse().map_err(|_| format!("invalid amount of dollars `{text}`"))?;
     match Cost::from_dollars(dollars) {
         Some(cost) if cost > Cost::ZERO => Ok(cost),
+        None if dollars > 0.0 => Err("it must be less than 1000000000".to_owned()),
         _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
     }
 }
@@ -76,13 +77,11 @@ pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {
 pub fn convoy_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     // Neither an option nor a folder above.
-    if harvest_engine::looks_like_a_key(text) {
-        return Err("it holds a key, and names are stored and shown".to_owned());
-    }
+    harvest_engine::check_name("it", text).map_err(|error| error.to_string())?;
     if (1..=64).contains(&text.len()) && text.chars().all(fits) && !text.starts_with(['-', '.']) {
         return Ok(text.to_owned());
     }
-    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores, without a dash or a dot at its beginning"
+    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores, and must not begin with a dash or a dot"
         .to_owned())
 }
 
@@ -99,7 +98,7 @@ pub fn pool_size(text: &str) -> Result<PoolSize, String> {
 pub fn cap_name(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         Some(("repository" | "user" | "credential", name)) if !name.is_empty() => Ok(text.to_owned()),
-        _ => Err("it must be repository:PATH, user:NAME or credential:PROVIDER".to_owned()),
+        _ => Err("it must be repository:NAME, user:NAME or credential:VENDOR".to_owned()),
     }
 }
 
@@ -109,7 +108,7 @@ pub fn cap_size(text: &str) -> Result<CapSize, String> {
     }
     match text.parse() {
         Ok(size) if size > 0 => Ok(CapSize(Some(size))),
-        _ => Err("it must be a number from 1 on, or `none`".to_owned()),
+        _ => Err("it must be a number of at least 1, or `none`".to_owned()),
     }
 }
 
@@ -142,5 +141,6 @@ mod tests {
         for bad in ["0", "-1", "NaN", "inf", "ten"] {
             assert!(budget(bad).is_err(), "{bad}");
         }
+        assert_eq!(budget("99999999999"), Err("it must be less than 1000000000".to_owned()));
     }
 }

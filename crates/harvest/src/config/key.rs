@@ -102,7 +102,7 @@ macro_rules! settings {
 
 settings! {
     Agent => setting("agent", Kind::Text)
-        .about("the agent that works on tasks, as `--agent`")
+        .about("the agent that runs tasks, as `--agent`")
         .like(r#""builtin""#)
         .by(SetBy::Repository)
         .without("(claude-code where it can be used, else builtin)");
@@ -136,7 +136,7 @@ settings! {
         .like(r#""codex""#)
         .by(SetBy::Project);
     Workflow => setting("workflow", Kind::Workflow)
-        .about("the steps in which tasks are worked on, as `--workflow`")
+        .about("the workflow of tasks, as `--workflow`")
         .like(r#""research-plan-implement""#)
         .by(SetBy::Project)
         .default(|| text("direct"));
@@ -146,7 +146,7 @@ settings! {
         .by(SetBy::Project)
         .default(|| flag(false));
     McpServers => setting("mcp_servers", Kind::Names("names"))
-        .about("[MCP servers](user-guide.md#tools-for-agents-mcp) for agents, as `--mcp`")
+        .about("[MCP servers](user-guide.md#tools-for-agents-mcp) for agents; `--mcp` replaces the list for one task")
         .like(r#"["memory", "github"]"#)
         .by(SetBy::Project)
         .default(no_names);
@@ -161,12 +161,12 @@ settings! {
         .by(SetBy::Repository)
         .default(|| Some(Value::Time(Duration::from_millis(Supervision::default().stall_ms))));
     MaxTurns => setting("max_turns", Kind::Count(1..=100_000))
-        .about("how often an agent may call the model")
+        .about("how many times an agent may call the model")
         .like("50")
         .by(SetBy::Repository)
         .default(|| count(50));
     MaxRepeats => setting("max_repeats", Kind::Count(3..=100_000))
-        .about("how often an agent may repeat the same tool calls with the same outcome")
+        .about("how many times an agent may repeat the same tool calls with the same outcome")
         .like("10")
         .by(SetBy::Repository)
         .default(|| count(Supervision::default().max_repeats.into()));
@@ -194,7 +194,7 @@ settings! {
         .by(SetBy::Project)
         .without("(no limit)");
     Retries => setting("retries", Kind::Count(0..=20))
-        .about("how often a task is retried automatically, as `--retries`")
+        .about("how many times a task is retried automatically, as `--retries`")
         .like("2")
         .by(SetBy::Project)
         .default(|| count(0));
@@ -272,7 +272,7 @@ settings! {
     SignInRole => setting("sign_in.role", Kind::Role)
         .about("the role that everyone who may sign in has everywhere: `viewer`, `member` or `admin`")
         .like(r#""member""#)
-        .without("(what their projects give them)");
+        .without("(the roles that their projects give them)");
     SignInBelieved => setting("sign_in.believed", Kind::Time)
         .about("how long someone counts as a member before GitHub is asked again")
         .like(r#""1h""#)
@@ -383,7 +383,7 @@ settings! {
         .like(r#""20GiB""#)
         .default(|| Some(Value::Size(limits().disk_bytes)));
     LimitFiles => setting("limits.files", Kind::Count(1000..=1_000_000_000))
-        .about("how many files and folders it may make there")
+        .about("how many files and folders it may create there")
         .like("2000000")
         .default(|| count(limits().inodes));
     LimitOutput => setting("limits.output", Kind::Size(1 << 20))

@@ -10,6 +10,7 @@ use harvest_core::{Code, Cost};
 use harvest_engine::Team;
 use serde_json::json;
 
+use super::meaning::check_name;
 use super::{Key, SetBy, Value};
 use crate::failure::Failure;
 
@@ -106,6 +107,7 @@ impl Project {
         let read = |(name, value): (String, toml::Value)| {
             let help = "write it like\n  [project.shop]\n  repositories = [\"/srv/shop\"]\n  budget_usd = 5";
             let bad = |reason: &str| refuse(&format!("{place}: project `{name}` {reason}"), help);
+            check_name(&place, "a project", &name)?;
             let toml::Value::Table(mut settings) = value else { return Err(bad("is not a table")) };
             let listed = settings.remove("repositories").ok_or_else(|| bad("lists no repositories"))?;
             let texts = listed.as_array().map(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
@@ -135,10 +137,14 @@ fn take_teams(table: &mut toml::Table, file: &Path) -> Result<Vec<Team>, Failure
     let read = |(name, value): (String, toml::Value)| {
         let settings = value.as_table().filter(|settings| settings.keys().all(|key| key == "members"));
         let members = settings.and_then(|settings| settings.get("members")?.as_array());
-        let members = members.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+        let members: Option<Vec<String>> =
+            members.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+        for name in members.iter().flatten().chain([&name]) {
+            check_name(&place, "a team or of someone in it", name)?;
+        }
         match members {
             Some(members) => Ok(Team { name, members }),
-            None => Err(refuse(&format!("{place}: team `{name}` has no list of members, or more than that"), help)),
+            None => Err(refuse(&format!("{place}: team `{name}` must have a list of members and nothing else"), help)),
         }
     };
     tables.into_iter().map(read).collect()
@@ -209,8 +215,8 @@ impl Layer {
                 ));
             };
             if harvest_engine::looks_like_a_key(&serde_json::to_string(&value).unwrap_or_default()) {
-                let help = "keep it with `harvest credential add`; settings are shown to people";
-                return Err(refuse(&format!("{place}: `{name}` holds a key"), help));
+                let help = "store it with `harvest credential add`; settings are visible to others";
+                return Err(refuse(&format!("{place}: `{name}` contains a key"), help));
             }
             let value = key.definition().kind.read(&value).map_err(|reason| {
                 let shown = serde_json::to_string(&value).unwrap_or_default();
@@ -573,7 +579,7 @@ mod tests {
         let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
         let place = "/etc/harvest.toml";
         let team = said("[team.fruit]\nmembers = 'ada'");
-        assert_eq!(team, format!("{place}: team `fruit` has no list of members, or more than that"));
+        assert_eq!(team, format!("{place}: team `fruit` must have a list of members and nothing else"));
         let chain = said("model_fallbacks = ['a']");
         assert!(
             chain.starts_with(&format!("{place}: `model_fallbacks` cannot be [\"a\"]: it must be a list")),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
-use harvest_engine::{DeliveryPolicy, Hosts, Quota, Quotas, StrangerQuota, Tenancy};
+use harvest_engine::{
+    DeliveryPolicy, Hosts, Quota, Quotas, StrangerQuota, Tenancy, USE_A_PLAIN_NAME, check_name_in_file,
+};
 use harvest_gateway::Patience;
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::Policy;
@@ -44,6 +46,7 @@ impl Layers {
             let refuse = |error: String| {
                 refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
             };
+            check_name_in_file("the name of an MCP server", name).map_err(|error| refuse(error.to_string()))?;
             if let Some(table) = table.as_table() {
                 mcp::check_for_keys(table, harvest_engine::looks_like_a_key)
                     .map_err(|error| refuse(format!("mcp.{name}: {error}")))?;
@@ -190,6 +193,7 @@ impl Layers {
         DeliveryPolicy {
             failed_as_draft: self.flag(Key::GithubDraftFailed),
             labels: self.text(Key::GithubLabel).into_iter().collect(),
+            login: self.text(Key::GithubLogin).unwrap_or_default(),
             public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
             attestor: None,
             people: None,
@@ -215,4 +219,10 @@ impl Layers {
             output_bytes: number(Key::LimitOutput).unwrap_or(default.output_bytes),
         }
     }
+}
+
+/// Refuses a name in a file that holds a key.
+pub(super) fn check_name(place: &impl std::fmt::Display, whose: &str, name: &str) -> Result<(), Failure> {
+    let checked = check_name_in_file(&format!("{place}: the name of {whose}"), name);
+    checked.map_err(|error| refuse(&error.to_string(), USE_A_PLAIN_NAME))
 }

@@ -101,7 +101,7 @@ impl Kind {
             },
             Self::Workflow => match text(value)?.as_str() {
                 known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
-                _ => Err("it is direct or research-plan-implement".to_owned()),
+                _ => Err("it must be direct or research-plan-implement".to_owned()),
             },
             Self::GithubLogin => {
                 let login = text(value)?.trim_start_matches('@').to_owned();
@@ -183,7 +183,7 @@ impl Value {
 fn hooks(value: &toml::Value) -> Result<Vec<Hook>, String> {
     let help = || {
         let stages = HookStage::ALL.map(HookStage::as_str).join(", ");
-        format!("it must be a list of texts like `after_execute: make format`; stages are {stages}")
+        format!("it must be a list of strings like `after_execute: make format`; stages are {stages}")
     };
     let read = |line: &toml::Value| {
         let (stage, run) = line.as_str()?.split_once(':')?;
@@ -205,7 +205,7 @@ fn hook_text(hook: &Hook) -> String {
 
 /// `a > b > c`: b where a cannot be had, then c.
 fn chains(value: &toml::Value) -> Result<Vec<Vec<String>>, String> {
-    let help = || "it must be a list of texts like `claude-opus-4-5 > claude-sonnet-4-5`".to_owned();
+    let help = || "it must be a list of strings like `claude-opus-4-5 > claude-sonnet-4-5`".to_owned();
     let read = |line: &toml::Value| {
         let models: Vec<String> = line.as_str()?.split('>').map(|model| model.trim().to_owned()).collect();
         let named = |model: &String| !model.is_empty() && !model.contains(char::is_whitespace);

@@ -91,7 +91,7 @@ pub async fn work(
     stop: Stop,
 ) -> Result<(), Failure> {
     if !global.json {
-        let _ = output::line(&style.dim("\ngive it more to do on the page; Ctrl-C ends the demo"));
+        let _ = output::line(&style.dim("\nstart more tasks on the page; Ctrl-C ends the demo"));
     }
     let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
     let wanted = Wanted { agents: Some(AGENTS), ..Wanted::default() };

@@ -12,7 +12,7 @@ use clap::error::ErrorKind;
 use harvest_agents::Provider;
 use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Evidence, Scope};
 use harvest_engine::prepare::commands_for;
-use harvest_engine::{ModelChoice, Trial, find_test_command};
+use harvest_engine::{ModelChoice, Stop, Trial, find_test_command};
 use harvest_forge::{Base, Forge};
 use harvest_gateway::{KeyCheck, Upstream, key_form_mismatch};
 use harvest_sandbox::State;
@@ -136,7 +136,8 @@ impl Guide<'_> {
 
     /// Which agent works, tried with a model that is played by a script.
     async fn agent(&mut self, installation: &Installation) -> Result<Item, Failure> {
-        let mut items = agent::items(&installation.environment, &installation.keys).await?;
+        let mut items =
+            agent::items(&installation.environment, &installation.keys, &agent::Versions::default()).await?;
         items.sort_by_key(|item| (!item.installed, !item.default));
         loop {
             let installed: Vec<&Item> = items.iter().filter(|item| item.installed).collect();
@@ -373,15 +374,10 @@ impl Guide<'_> {
         }
         let stop = self.signals.stop();
         self.report.note("running it once in a sandbox; Ctrl-C skips this");
-        let provider = installation.provider(SandboxKind::Local)?;
-        // No model is called, so it needs no key.
-        let model = ModelChoice { provider: Provider::Anthropic, model: None };
-        let engine = installation.engine(provider, None, model)?;
-        let owner = installation.own(OwnerKind::Run).await?;
-        let (source, commit) = (chosen.forge.name(), chosen.base.commit.as_str());
-        let tried = engine.try_tests(owner.id(), source, &chosen.mirror, commit, command, &stop).await;
+        let tried = trial(installation, chosen, command, &stop).await;
         self.signals.leave();
-        installation.let_go(owner, tried.map_err(Failure::from)).await
+        // What Ctrl-C cuts off says nothing about the command.
+        tried.or_else(|failure| if stop.is_requested() { Ok(None) } else { Err(failure) })
     }
 
     fn tried(&mut self, command: &str, origin: &str, tried: Option<Trial>, keep: Option<&str>) {
@@ -511,4 +507,21 @@ async fn choose(installation: &Installation, source: &str) -> Result<Chosen, Fai
     let mirror = Mirrors::new(installation.data.mirrors()).open(&forge.identity(), &base.object_format).await?;
     mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await.map_err(Failure::from)?;
     Ok(Chosen { source: source.to_owned(), forge, base, mirror })
+}
+
+/// One run of a test command. `None` when it was stopped.
+async fn trial(
+    installation: &Installation,
+    chosen: &Chosen,
+    command: &str,
+    stop: &Stop,
+) -> Result<Option<Trial>, Failure> {
+    let provider = installation.provider(SandboxKind::Local)?;
+    // No model is called, so it needs no key.
+    let model = ModelChoice { provider: Provider::Anthropic, model: None };
+    let engine = installation.engine(provider, None, model)?;
+    let owner = installation.own(OwnerKind::Run).await?;
+    let (source, commit) = (chosen.forge.name(), chosen.base.commit.as_str());
+    let tried = engine.try_tests(owner.id(), source, &chosen.mirror, commit, command, stop).await;
+    installation.let_go(owner, tried.map_err(Failure::from)).await
 }

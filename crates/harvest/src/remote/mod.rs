@@ -173,7 +173,7 @@ fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
 /// What the server says in an answer that is no success.
 fn refusal(answer: &Answer) -> Failure {
     let Ok(problem) = answer.json::<Value>() else {
-        return not_ours(&format!("it is not an answer of Harvest, with status {}", answer.status));
+        return not_ours(&format!("it is not a response from Harvest (status {})", answer.status));
     };
     let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
         return not_ours(&format!("an unknown error code, with status {}", answer.status));
@@ -182,7 +182,12 @@ fn refusal(answer: &Answer) -> Failure {
     let field = text("field").map(|field| format!("{field}: ")).unwrap_or_default();
     let message = format!("{field}{}", text("detail").unwrap_or_default());
     let exit = if answer.status >= 500 { Exit::Failed } else { Exit::Refused };
-    Failure { code, message: crate::view::clean(&message), help: text("help"), exit }
+    // The server tells programs of a header; here it is the token that was given or kept.
+    let help = match code {
+        Code::NotSignedIn => Some("check HARVEST_TOKEN, or sign in with another token: harvest login".to_owned()),
+        _ => text("help"),
+    };
+    Failure { code, message: crate::view::clean(&message), help, exit }
 }
 
 fn not_ours(why: &str) -> Failure {

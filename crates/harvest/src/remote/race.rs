@@ -5,7 +5,7 @@ use harvest_outbound::escape;
 use serde_json::{Value, json};
 
 use super::Remote;
-use crate::cli::{Entrants, Global, RaceOptions};
+use crate::cli::{Entrants, RaceOptions};
 use crate::failure::{Exit, Failure};
 use crate::race::say_queued;
 use crate::view::Style;
@@ -28,11 +28,11 @@ pub fn body(entrants: &Entrants, options: &RaceOptions) -> Value {
 }
 
 /// Says who races, as `task add` does here.
-pub async fn added(global: &Global, style: Style, remote: &Remote, race: &Race) -> Result<Exit, Failure> {
+pub async fn added(style: Style, remote: &Remote, race: &Race) -> Result<Exit, Failure> {
     let path = format!("/api/tasks?convoy={}", escape(&race.id));
     let mut page: Value = remote.get(&path).await?;
     let tasks: Vec<Task> = serde_json::from_value(page["items"].take()).unwrap_or_default();
-    say_queued(global, style, race, &tasks);
+    say_queued(style, race, &tasks);
     Ok(Exit::Done)
 }
 

@@ -85,8 +85,8 @@ pub fn check(cli: &Cli, name: &str, environment: &Environment) -> Result<(), Fai
         }
         Reach::ChangesHere => {
             let message = format!(
-                "`harvest {name}` changes this machine's data directory, and HARVEST_URL names a server ({url}) that it does \
-                 not speak to"
+                "`harvest {name}` changes this machine's data directory, and HARVEST_URL names a server ({url}), which it \
+                 does not use"
             );
             let help =
                 "run it on the server's machine; to change this one, name it with --data-dir DIR, or unset HARVEST_URL";

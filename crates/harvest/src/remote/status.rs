@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use harvest_core::{Clock, Task};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Remote;
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::installation::SystemClock;
 use crate::output;
+use crate::status::{MOST_SHOWN, SHOWN, for_people};
 use crate::task::look;
 use crate::view::{Style, clean};
 
@@ -19,12 +20,16 @@ const WATCH: Duration = Duration::from_secs(1);
 pub async fn status(global: &Global, style: Style, remote: &Remote, watch: bool) -> Result<Exit, Failure> {
     loop {
         let queue: Value = remote.get("/api/queue").await?;
-        let running: Value = remote.get("/api/tasks?status=running&limit=20").await?;
         let shown = if global.json {
-            output::json(&json!({ "server": remote.url(), "queue": queue, "running": running["items"] }))
+            output::json(&queue)
         } else {
+            let mut tasks = Vec::new();
+            for status in SHOWN {
+                let page: Value = remote.get(&format!("/api/tasks?status={status}&limit={MOST_SHOWN}")).await?;
+                tasks.extend(page["items"].as_array().cloned().unwrap_or_default());
+            }
             let clear = if watch && style.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
-            output::line(&format!("{clear}{}", page(style, remote.url(), &queue, &running)))
+            output::line(&format!("{clear}{}", page(style, remote.url(), &queue, tasks)))
         };
         if !watch || shown.is_err() {
             return Ok(Exit::Done);
@@ -33,7 +38,7 @@ pub async fn status(global: &Global, style: Style, remote: &Remote, watch: bool)
     }
 }
 
-fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
+fn page(style: Style, url: &str, queue: &Value, tasks: Vec<Value>) -> String {
     let dot = style.dot();
     let mut lines = Vec::new();
     let mut field =
@@ -51,6 +56,9 @@ fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
         ),
     );
     let count = |status: &str| queue["tasks"][status].as_u64().unwrap_or(0);
+    if let Some(waiting) = for_people(style, count) {
+        field("for you", waiting);
+    }
     field(
         "ended",
         format!(
@@ -60,8 +68,7 @@ fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
             count("cancelled")
         ),
     );
-    let tasks = running["items"].as_array().into_iter().flatten();
-    let tasks: Vec<Task> = tasks.filter_map(|task| serde_json::from_value(task.clone()).ok()).collect();
+    let tasks: Vec<Task> = tasks.into_iter().filter_map(|task| serde_json::from_value(task).ok()).collect();
     let table = look::table(style, &tasks, &look::Statuses::new(), SystemClock.now());
     lines.extend(table.lines().iter().map(|line| format!("  {line}")));
     lines.join("\n")

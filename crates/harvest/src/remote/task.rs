@@ -4,6 +4,7 @@ use std::path::Path;
 
 use harvest_core::{Clock, Code, Event, ListedTask, Overlap, Prompt, Session, Task as CoreTask};
 use harvest_outbound::{Method, escape};
+use harvest_server::TaskPullRequest;
 use harvest_store::{ListedPage, TaskDetail};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -31,6 +32,8 @@ pub struct Detail {
     pub sessions: Vec<Session>,
     #[serde(default)]
     overlaps: Vec<Overlap>,
+    #[serde(default)]
+    pull_request: Option<TaskPullRequest>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +52,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
     match command {
         Task::Add(options) => add(global, style, remote, *options).await,
         Task::List { status, repo, convoy, limit, cursor } => {
-            let is_filtered = status.is_some() || repo.is_some() || convoy.is_some();
+            let asked = look::Listing::new(status, repo.as_deref(), convoy.as_deref(), limit);
             let given = [
                 ("status", status.map(|status| status.to_string())),
                 ("repository", repo),
@@ -61,18 +64,24 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             let page: Page<ListedTask> =
                 remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
             let page = ListedPage { items: page.items, next_cursor: page.next_cursor };
-            look::list_page(global, style, &page, SystemClock.now(), is_filtered);
+            look::list_page(global, style, &page, SystemClock.now(), &asked);
             Ok(Exit::Done)
         }
         Task::Show { id } => {
-            let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
+            let answer: Value = remote.get(&format!("/api/tasks/{}", find(remote, &id).await?)).await?;
+            if global.json {
+                let _ = output::json(&answer);
+                return Ok(Exit::Done);
+            }
+            let Detail { task, sessions, overlaps, pull_request } = parse(&answer)?;
             let awaited = statuses(remote, std::slice::from_ref(&task)).await?;
             let warnings = match sessions.first() {
                 Some(session) => warnings_of(remote, session.id.as_str()).await?,
                 None => Vec::new(),
             };
-            let beside = look::Beside { overlaps, warnings, statuses: awaited, ..look::Beside::default() };
-            look::show_detail(global, style, &TaskDetail { task, sessions }, &beside);
+            let beside =
+                look::Beside { overlaps, pull_request, warnings, statuses: awaited, ..look::Beside::default() };
+            look::show_detail(style, &TaskDetail { task, sessions }, &beside);
             Ok(Exit::Done)
         }
         Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,
@@ -92,14 +101,16 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Approve { id, edit } => {
             let plan = edit.as_deref().map(|path: &Path| read_plan(path)).transpose()?;
             let body = plan.map_or_else(|| json!({}), |plan| json!({ "plan": plan }));
-            act(global, style, remote, &id, "approve", &body, "continues with its plan").await
+            act(global, style, remote, &id, "approve", &body, "is approved and continues").await
         }
         Task::Reject { id, comment } => {
-            let words = if comment.is_some() { "makes another plan" } else { "is cancelled" };
+            let words = if comment.is_some() { "will be revised" } else { "is cancelled" };
             let body = comment.map_or_else(|| json!({}), |comment| json!({ "comment": comment }));
             act(global, style, remote, &id, "reject", &body, words).await
         }
-        Task::Cancel { id } => act(global, style, remote, &id, "cancel", &json!({}), "stops, or has stopped").await,
+        Task::Cancel { id } => {
+            act(global, style, remote, &id, "cancel", &json!({}), "is stopping or has stopped").await
+        }
         Task::Delete { id } => {
             let detail = detail(remote, &id).await?;
             for session in &detail.sessions {
@@ -114,7 +125,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             Ok(Exit::Done)
         }
         Task::Terminate { id } => {
-            act(global, style, remote, &id, "terminate", &json!({}), "is killed, or has stopped").await
+            act(global, style, remote, &id, "terminate", &json!({}), "is being killed or has stopped").await
         }
     }
 }
@@ -153,8 +164,8 @@ async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Re
     let race = add.race.race.as_ref().map(|entrants| race::body(entrants, &add.race));
     let answer = submit(remote, add.ask, add.queue, race).await?;
     let Detail { task, sessions, .. } = parse(&answer)?;
-    if let Some(race) = &task.settings.race {
-        return race::added(global, style, remote, race).await;
+    if let Some(race) = task.settings.race.as_ref().filter(|_| !global.json) {
+        return race::added(style, remote, race).await;
     }
     let _ = if global.json {
         output::json(&answer)

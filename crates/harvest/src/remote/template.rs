@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::Clock;
+use harvest_core::{Clock, Code};
 use harvest_outbound::escape;
 use serde_json::{Value, json};
 
 use super::Remote;
-use super::task::{ask_body, here_only};
+use super::task::ask_body;
 use crate::ask;
 use crate::cli::{Global, Template, TemplateUse};
 use crate::failure::{Exit, Failure};
@@ -40,7 +40,9 @@ async fn use_template(global: &Global, style: Style, remote: &Remote, options: T
     let given = SavedRequest::new(&options.options, &options.queue.standing);
     let queue = options.queue;
     if given != SavedRequest::default() || !queue.after.is_empty() || queue.source_url.is_some() {
-        return Err(here_only("an option of the task beside --set and --idempotency-key"));
+        let message = "options other than --set and --idempotency-key are only for work on this machine, and HARVEST_URL \
+                       names a server";
+        return Err(Failure::refused(Code::BadOption, message, "leave them out, or unset HARVEST_URL"));
     }
     let values: BTreeMap<String, String> = options.values.into_iter().collect();
     let path = format!("/api/templates/{}/tasks", escape(&options.name));

@@ -1,7 +1,7 @@
 //! `harvest session prompt` and `harvest session continue`: another prompt for a session.
 
 use harvest_core::{EventBody, Outcome, Prompt, SessionId, TaskStatus, Turn, TurnId, TurnStatus};
-use harvest_engine::FollowUp;
+use harvest_engine::{FollowUp, check_name};
 use harvest_store::IdempotencyKey;
 
 use super::find;
@@ -54,9 +54,10 @@ pub async fn ask_for(
     if let Some(agent) = &agent {
         ask::find_agent(&crate::agent::registry(&installation.environment)?, agent)?;
     }
-    let digest = format!("{session} {agent:?} {model:?} {prompt}");
+    idempotency_key.as_deref().map_or(Ok(()), |key| check_name("--idempotency-key", key))?;
+    let everything = format!("{session} {agent:?} {model:?} {prompt}");
     let author = installation.environment.user();
-    let key = idempotency_key.map(|key| IdempotencyKey { key, digest });
+    let key = idempotency_key.map(|key| IdempotencyKey::of(key, &everything));
     let asked = FollowUp { session: session.clone(), prompt, author, agent, model, key, token: None };
     let engine = installation.queueing_engine()?;
     let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;

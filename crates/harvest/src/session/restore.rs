@@ -32,7 +32,7 @@ pub async fn restore(
         let message = format!("session {} has no checkpoint {}", session.short(), asked.checkpoint);
         let help = match (known.first(), known.last()) {
             (Some((first, _)), Some((last, _))) => format!("it has checkpoints from {first} to {last}"),
-            _ => "it has none: nothing was changed for longer than a few seconds".to_owned(),
+            _ => "it has none: no change lasted longer than a few seconds".to_owned(),
         };
         return Err(Failure::refused(Code::CannotFork, message, help));
     };

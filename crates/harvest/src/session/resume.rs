@@ -26,7 +26,7 @@ pub async fn resume(
     match installation.store.resume(&task, by, prompt, installation.clock.now()).await {
         Err(Error::IllegalMove(refused)) => {
             let message = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
-            let help = "harvest session prompt asks a session for more; see harvest task list --status interrupted";
+            let help = "to send a follow-up: harvest session prompt; to see interrupted tasks: harvest task list --status interrupted";
             return Err(Failure::refused(Code::NotInterrupted, message, help));
         }
         resumed => resumed.map_err(|error| Failure::from(error).refusing())?,

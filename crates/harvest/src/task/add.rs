@@ -1,7 +1,7 @@
 //! `harvest task add` and `harvest task retry`: putting work into the queue.
 
 use harvest_core::{Code, OnFailedDependency, Prompt, TaskId, TaskStatus};
-use harvest_engine::{BaseChoice, Queueing};
+use harvest_engine::{BaseChoice, Queueing, check_name};
 use harvest_store::IdempotencyKey;
 
 use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, TaskAdd};
@@ -41,9 +41,9 @@ pub async fn submit(
     options: &AskOptions,
     queue: QueueOptions,
 ) -> Result<Exit, Failure> {
-    let digest = format!("{options:?} {queue:?} {prompt}");
+    let asked = format!("{options:?} {queue:?} {prompt}");
     let mut request = ask::request_for_later(installation, prompt, options).await?;
-    request.queue = queueing(installation, queue, &digest).await?;
+    request.queue = queueing(installation, queue, &asked).await?;
     request.queue.base = base_choice(options);
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit(request).await.map_err(|error| Failure::from(error).refusing())?;
@@ -75,8 +75,12 @@ fn base_choice(options: &AskOptions) -> BaseChoice {
     if options.base.is_some() { BaseChoice::Named } else { BaseChoice::Dependencies }
 }
 
-/// Resolves shortened ids and settles everything about the place in the queue.
-pub async fn queueing(installation: &Installation, options: QueueOptions, digest: &str) -> Result<Queueing, Failure> {
+/// Resolves shortened ids and settles everything about the place in the queue. `asked` is everything that is asked for under the
+/// idempotency key.
+pub async fn queueing(installation: &Installation, options: QueueOptions, asked: &str) -> Result<Queueing, Failure> {
+    for (option, name) in [("--idempotency-key", &options.idempotency_key), ("--convoy", &options.standing.convoy)] {
+        name.as_deref().map_or(Ok(()), |name| check_name(option, name))?;
+    }
     let mut after = Vec::new();
     for prefix in &options.after {
         let found = installation.store.find_task(prefix, None).await.map_err(|error| {
@@ -101,7 +105,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
             Some(retries) => retries,
             None => installation.settings()?.count(Key::Retries).unwrap_or(0),
         },
-        key: options.idempotency_key.map(|key| IdempotencyKey { key, digest: digest.to_owned() }),
+        key: options.idempotency_key.map(|key| IdempotencyKey::of(key, asked)),
         source_url: options.source_url,
         extra: None,
         kind: None,

@@ -6,13 +6,14 @@ use harvest_core::{
     Attempt, Code, Event, EventBody, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict,
     Timestamp, TurnStatus,
 };
+use harvest_server::TaskPullRequest;
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
 
 use super::interruption::{self, Interruption};
 use super::proposal::{self, Proposal, Review};
 use super::warnings;
-use crate::cli::Global;
+use crate::cli::{Global, LISTED};
 use crate::failure::{Exit, Failure};
 use crate::follow::{Follow, ends, tell_idle_here};
 use crate::installation::Installation;
@@ -31,11 +32,43 @@ pub async fn list(
     installation: &Installation,
     style: Style,
     query: TaskQuery,
+    asked: &Listing,
 ) -> Result<Exit, Failure> {
-    let is_filtered = query.status.is_some() || query.repository.is_some() || query.convoy.is_some();
     let page = installation.store.list(query).await?;
-    list_page(global, style, &page, installation.clock.now(), is_filtered);
+    list_page(global, style, &page, installation.clock.now(), asked);
     Ok(Exit::Done)
+}
+
+/// The options of a list, to be typed again for its next page.
+#[derive(Debug, Default)]
+pub struct Listing {
+    options: String,
+    is_filtered: bool,
+}
+
+impl Listing {
+    pub fn new(status: Option<TaskStatus>, repo: Option<&str>, convoy: Option<&str>, limit: u16) -> Self {
+        let status = status.map(TaskStatus::as_str);
+        let filters = [("--status", status), ("--repo", repo), ("--convoy", convoy)];
+        let mut options = String::new();
+        for (name, value) in filters {
+            options.extend(value.map(|value| format!(" {name} {}", quoted(value))));
+        }
+        let is_filtered = !options.is_empty();
+        if limit != LISTED {
+            options.push_str(&format!(" --limit {limit}"));
+        }
+        Self { options, is_filtered }
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@=+,~".contains(letter);
+    match !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// Of everything that the pending ones of these tasks were queued behind.
@@ -62,13 +95,13 @@ fn unfinished<'t>(task: &'t Task, statuses: &Statuses) -> Vec<(&'t TaskId, TaskS
     task.after.iter().filter_map(status).filter(|(_, status)| *status != TaskStatus::Completed).collect()
 }
 
-pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestamp, is_filtered: bool) {
+pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestamp, asked: &Listing) {
     if global.json {
         let _ = output::json(page);
         return;
     }
     if page.items.is_empty() {
-        output::complain(match is_filtered {
+        output::complain(match asked.is_filtered {
             true => "no task matches; all of them: harvest task list",
             false => "no tasks yet; give one: harvest run \"Make the failing test pass\"",
         });
@@ -79,7 +112,7 @@ pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestam
         }
     }
     if let Some(cursor) = &page.next_cursor {
-        output::complain(&format!("more: harvest task list --cursor {cursor}"));
+        output::complain(&format!("more: harvest task list{} --cursor {cursor}", clean(&asked.options)));
     }
 }
 
@@ -165,21 +198,26 @@ fn repository_name(source: &str) -> &str {
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
-    let mut detail = installation.store.task(id).await?;
+    let server_detail = harvest_server::TaskDetail::read(installation.store.as_ref(), id).await?;
+    if global.json {
+        let _ = output::json(&server_detail);
+        return Ok(Exit::Done);
+    }
+    let harvest_server::TaskDetail { task, sessions, overlaps, pull_request } = server_detail;
+    let mut detail = TaskDetail { task, sessions };
     // Where nobody named a model, people see the one that worked on it.
-    if let (false, None, Some(session)) = (global.json, &detail.task.model, detail.sessions.first()) {
+    if let (None, Some(session)) = (&detail.task.model, detail.sessions.first()) {
         detail.task.model = crate::evidence::last_model(installation, session).await?;
     }
     let proposal = proposal::of(installation, &detail).await?;
-    let overlaps = installation.store.overlaps(id).await?;
     let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
     let interruption = interruption::of(installation, &detail).await?;
     let warnings = match detail.sessions.first() {
         Some(session) => warnings::of(installation.store.as_ref(), &session.id).await?,
         None => Vec::new(),
     };
-    let beside = Beside { overlaps, proposal, interruption, warnings, statuses };
-    show_detail(global, style, &detail, &beside);
+    let beside = Beside { overlaps, pull_request, proposal, interruption, warnings, statuses };
+    show_detail(style, &detail, &beside);
     Ok(Exit::Done)
 }
 
@@ -187,6 +225,7 @@ pub async fn show(global: &Global, installation: &Installation, style: Style, id
 #[derive(Default)]
 pub struct Beside {
     pub overlaps: Vec<Overlap>,
+    pub pull_request: Option<TaskPullRequest>,
     pub proposal: Option<Proposal>,
     pub interruption: Option<Interruption>,
     /// What people were warned of when it was given.
@@ -195,36 +234,26 @@ pub struct Beside {
 }
 
 /// A task and, where someone has to decide, on what.
-pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, beside: &Beside) {
-    let Beside { overlaps, proposal, interruption, warnings, statuses } = beside;
-    let _ = if global.json {
-        let mut shown = serde_json::to_value(detail).unwrap_or_default();
-        shown["overlaps"] = serde_json::to_value(overlaps).unwrap_or_default();
-        if let Some(proposal) = proposal {
-            shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
-        }
-        if let Some(interruption) = interruption {
-            shown["interruption"] = serde_json::to_value(interruption).unwrap_or_default();
-        }
-        if !warnings.is_empty() {
-            shown["warnings"] = json!(warnings);
-        }
-        output::json(&shown)
-    } else {
-        let mut text = page(style, detail, interruption.as_ref(), statuses);
-        for warning in warnings {
-            text.push_str(&format!("\n  {}  {}", style.dim(&format!("{:<10}", "warning")), clean(warning)));
-        }
-        for overlap in overlaps {
-            let name = style.dim(&format!("{:<10}", "overlaps"));
-            let paths = clean(&overlap.paths.join(", "));
-            text.push_str(&format!("\n  {name}  with {}: {paths}", overlap.with_task.short()));
-        }
-        if let Some(proposal) = proposal {
-            text.push_str(&waiting(style, detail.task.id.short(), proposal));
-        }
-        output::line(&text)
+pub fn show_detail(style: Style, detail: &TaskDetail, beside: &Beside) {
+    let Beside { overlaps, pull_request, proposal, interruption, warnings, statuses } = beside;
+    let mut text = page(style, detail, interruption.as_ref(), statuses);
+    let mut field = |name: &str, value: &str| {
+        text.push_str(&format!("\n  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
     };
+    if let Some(TaskPullRequest { url, number, state }) = pull_request {
+        let number = number.map(|number| format!("#{number} ")).unwrap_or_default();
+        field("proposed", &format!("pull request {number}({}) {} {url}", state.as_str(), style.dot()));
+    }
+    for warning in warnings {
+        field("warning", warning);
+    }
+    for overlap in overlaps {
+        field("overlaps", &format!("with {}: {}", overlap.with_task.short(), overlap.paths.join(", ")));
+    }
+    if let Some(proposal) = proposal {
+        text.push_str(&waiting(style, detail.task.id.short(), proposal));
+    }
+    let _ = output::line(&text);
 }
 
 /// What there is to decide on.

@@ -39,13 +39,14 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         Task::Add(options) => add::add(global, &installation, style, *options).await,
         Task::Retry { id } => add::retry(global, &installation, style, &find(&id).await?).await,
         Task::List { status, repo, convoy, limit, cursor } => {
+            let asked = look::Listing::new(status, repo.as_deref(), convoy.as_deref(), limit);
             let repository = match repo {
                 Some(repo) => Some(installation.forges.open(&repo).await?.name().to_owned()),
                 None => None,
             };
             let query =
                 TaskQuery { status, repository, convoy, cursor, limit: usize::from(limit), ..TaskQuery::default() };
-            look::list(global, &installation, style, query).await
+            look::list(global, &installation, style, query, &asked).await
         }
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,
         Task::Logs { id, follow } => look::logs(global, &installation, style, &find(&id).await?, follow).await,

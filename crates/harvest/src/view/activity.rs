@@ -248,7 +248,8 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
 /// The counts and, if the result fails, the last lines that its tests printed.
 fn tests(style: Style, run: &TestRun) -> Vec<String> {
     let place = if run.purpose == SandboxPurpose::Baseline { "at the base" } else { "at the result" };
-    let sign = if run.exit_code == 0 { style.ok() } else { style.failed() };
+    let passes = run.exit_code == 0 && run.failed.unwrap_or(0) == 0;
+    let sign = if passes { style.ok() } else { style.failed() };
     let counts = match (run.passed, run.failed) {
         (Some(0), Some(0)) => "no tests ran".to_owned(),
         (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed"),
@@ -259,7 +260,7 @@ fn tests(style: Style, run: &TestRun) -> Vec<String> {
     if let Some(why) = run.names.missing.and_then(MissingNames::explain) {
         lines.push(format!("    {} not all tests are known by name: {why}", style.warn("warning:")));
     }
-    if run.exit_code != 0 && run.purpose != SandboxPurpose::Baseline {
+    if !passes && run.purpose != SandboxPurpose::Baseline {
         lines.extend(last_lines(style, &run.output_tail));
     }
     lines

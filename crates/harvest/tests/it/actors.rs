@@ -222,12 +222,18 @@ fn a_prompt_in_anothers_session_and_a_retry_spend_as_the_person_and_with_the_tok
     wait_for(|| Some(cyd.get(&path).ok()).filter(|task| task["finished_at"].is_string()));
     assert_eq!((people(&world), tokens(&world)), (vec!["user:cyd".to_owned()], 1));
     let refused = cyd.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0617");
-    assert!(refused["detail"].as_str().unwrap().starts_with("this token has spent $"), "{refused}");
+    assert!(
+        refused["detail"].as_str().unwrap().starts_with("this token has reached the limit for spending per day: $"),
+        "{refused}"
+    );
     // A prompt in someone's session is paid for with the token that it came with.
     let session = session_of(&ada.worked_off(&world.ask("Mend it")));
     prompt(&bob, &session, "And once more");
     assert_eq!(tokens(&world), 3);
     let more = bob.post(&format!("/api/sessions/{session}/prompts"), &json!({ "prompt": "And again" }));
     let refused = more.problem(429, "HV-0617");
-    assert!(refused["detail"].as_str().unwrap().starts_with("this token has spent $"), "{refused}");
+    assert!(
+        refused["detail"].as_str().unwrap().starts_with("this token has reached the limit for spending per day: $"),
+        "{refused}"
+    );
 }

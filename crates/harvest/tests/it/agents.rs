@@ -550,8 +550,10 @@ fn claude_code_is_the_default_where_it_can_be_used() {
     let (default, claude) = listed(&path, Some("sk-x"));
     assert_eq!(default, "claude-code");
     assert_eq!((&claude["installed"], &claude["version"]), (&json!(true), &json!("2.9.9")), "{claude:#}");
+    assert_eq!(claude["key_hint"], Value::Null);
     let program = bin.path().canonicalize().unwrap().join("claude");
-    assert_eq!((&claude["path"], &claude["key_hint"]), (&json!(program), &Value::Null));
+    let shown = world.harvest(&["agent", "list"]).env("PATH", &path).finish();
+    assert!(shown.stdout.contains(program.to_str().unwrap()), "{shown:?}");
     let (default, claude) = listed(&path, None);
     assert_eq!((default, &claude["usable_providers"]), (json!("builtin"), &json!([])));
     assert_eq!(claude["key_hint"], "harvest credential add anthropic, or set ANTHROPIC_API_KEY");
@@ -643,7 +645,7 @@ fn a_bad_file_of_agents_is_refused_by_name() {
     for (text, reason) in [
         (script_agent(Path::new("{modle}")), "the agent `mine` uses `{modle}`, which does not exist"),
         (script_agent(Path::new("x")).replace("'text'", "'morse'"), "the agent `mine` is not valid: unknown variant"),
-        (script_agent(Path::new("x")).replace("'mine'", "'codex'"), "the agent `codex` comes with Harvest"),
+        (script_agent(Path::new("x")).replace("'mine'", "'codex'"), "the agent `codex` is built into Harvest"),
     ] {
         let file = add_agent(&world, &text);
         for args in [&["agent", "list"][..], &["run", "Do it"]] {

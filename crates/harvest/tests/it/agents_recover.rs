@@ -109,7 +109,7 @@ fn resumes_its_own_conversation(cli: Cli) {
     let task = add(&world, &bin, &["--agent", cli.id])["id"].as_str().unwrap().to_owned();
     let mut running = worker(&world, &bin, &script, &[]).start();
     wait_until("its second call", || count(&journal(&world, &task), "tool.call") == 2);
-    assert_eq!(world.json(&["interrupt", &task])["items"][0]["status"], "interrupted");
+    assert_eq!(world.json(&["interrupt", &task])["status"], "interrupted");
     let before = journal(&world, &task);
     assert_eq!((count(&before, "conversation.kept"), count(&before, "session.interrupted")), (1, 1), "{before:#?}");
     world.json(&["session", "resume", &task, "Go on, and leave the rest"]);
@@ -182,7 +182,7 @@ fn a_race_of_three_real_agents() {
     let bin = [CLAUDE_CODE, CODEX].map(|cli| cli.installed(&world))[0].clone();
     let script = script(&world, &json!([{ "shell": FIX }, { "say": "Done." }]));
     let added = add(&world, &bin, &["--race", "claude-code,codex,builtin", "--judged-by", "time"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     let ran = worker(&world, &bin, &script, &["--until-empty", "--agents", "3"]).finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let shown = world.json(&["race", "show", race]);

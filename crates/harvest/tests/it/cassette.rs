@@ -78,7 +78,7 @@ fn cassettes_that_cannot_be_used_are_refused_before_anything_is_made() {
     std::fs::write(&taken, "not a cassette\n").unwrap();
     let taken = taken.to_str().unwrap();
     for (args, says) in [
-        (vec!["--record", taken, "--model-script", "script"], "never written over"),
+        (vec!["--record", taken, "--model-script", "script"], "never overwritten"),
         (vec!["--replay", taken], "line 1"),
         (vec!["--replay", "/nonexistent/x"], "/nonexistent/x"),
     ] {

@@ -143,3 +143,49 @@ fn every_command_has_examples() {
     let version = world.harvest(&["--version"]).finish();
     assert_eq!((version.exit, version.stdout.trim()), (Some(0), concat!("harvest ", env!("CARGO_PKG_VERSION"))));
 }
+
+#[test]
+fn an_export_has_the_issues_of_one_repository_unless_all_are_asked_for() {
+    let world = World::new();
+    let shed = world.path().join("shed");
+    std::fs::create_dir(&shed).unwrap();
+    crate::support::init(&shed);
+    crate::support::git(&shed, &["commit", "--quiet", "--allow-empty", "--message", "Start"]);
+    let shed = shed.to_str().unwrap();
+    let issue = |id: &str| format!("{}\n", json!({ "id": id, "title": format!("Mend {id}"), "status": "open" }));
+    let file = |name: &str| world.path().join(name);
+    std::fs::write(file("here.jsonl"), issue("or-1")).unwrap();
+    std::fs::write(file("shed.jsonl"), issue("sh-1")).unwrap();
+    world.json(&["import", "beads", file("here.jsonl").to_str().unwrap()]);
+    world.json(&["import", "beads", file("shed.jsonl").to_str().unwrap(), "--repo", shed]);
+    let export = |name: &str, args: &[&str]| {
+        let path = file(name);
+        let report = world.json(&[&["export", "beads", path.to_str().unwrap()], args].concat());
+        let mut added = report["added"].as_array().unwrap().clone();
+        added.sort_by_key(ToString::to_string);
+        serde_json::Value::from(added)
+    };
+    assert_eq!(export("one", &[]), json!(["or-1"]));
+    assert_eq!(export("other", &["--repo", shed]), json!(["sh-1"]));
+    assert_eq!(export("both", &["--all"]), json!(["or-1", "sh-1"]));
+    let mut outside = world.harvest(&["export", "beads", "none"]);
+    outside.command.current_dir(world.path());
+    let refused = outside.finish();
+    assert!(refused.exit == Some(2) && refused.stderr.contains("--all"), "{refused:?}");
+}
+
+#[test]
+fn the_status_shows_tasks_that_wait_for_a_person() {
+    let world = World::new();
+    let none = world.harvest(&["status"]).finish().stdout;
+    assert!(!none.contains("for you"), "{none}");
+    let script = world.conversations(&[("Make a plan", json!([{ "say": "I would mend two.sh." }]))]);
+    let args = ["run", "Make the failing test pass", "--plan", "--json", "--model-script", script.to_str().unwrap()];
+    let ran = world.harvest(&args).finish();
+    assert_eq!(ran.exit, Some(3), "{ran:?}");
+    let id = ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned();
+    let shown = world.harvest(&["status"]).finish().stdout;
+    assert!(shown.contains("1 awaiting approval (harvest task approve|reject ID)"), "{shown}");
+    assert!(shown.contains(&id[..8]) && shown.contains("Make the failing test pass"), "{shown}");
+    assert_eq!(world.json(&["status"])["tasks"]["awaiting_approval"], 1);
+}

@@ -103,7 +103,7 @@ fn a_turn_on_which_the_work_breaks_down_is_tried_again_a_few_times() {
         let broke_down = events.iter().filter(|event| {
             event["data"]["message"]
                 .as_str()
-                .is_some_and(|message| message.contains("broke down, and it is tried again"))
+                .is_some_and(|message| message.contains("failed unexpectedly; trying again"))
         });
         assert_eq!(broke_down.count(), times.min(2), "{place}: {events:#?}");
         let agents = events.iter().filter(|event| event["type"] == "agent.started").count();
@@ -111,7 +111,7 @@ fn a_turn_on_which_the_work_breaks_down_is_tried_again_a_few_times() {
         assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two", "{place}");
         if status == "failed" {
             let error = shown["error"].as_str().unwrap();
-            assert!(error.contains("broke down 3 times") && error.contains(place), "{place}: {error}");
+            assert!(error.contains("failed unexpectedly 3 times") && error.contains(place), "{place}: {error}");
         }
         world.assert_nothing_left();
     }
@@ -129,7 +129,7 @@ fn what_there_was_no_room_for_is_tried_again_when_there_is() {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let shown = world.json(&["task", "show", &task]);
     assert_eq!(shown["status"], "completed", "{shown:#}");
-    let told = |text: &str| text.starts_with("the disk was full during this turn, and it is tried again");
+    let told = |text: &str| text.starts_with("the disk was full during this turn; trying again");
     let events = journal(&world, &task);
     assert_eq!(events.iter().filter(|event| event["data"]["message"].as_str().is_some_and(told)).count(), 1);
     let ran = world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("HARVEST_FAILPOINTS", full).finish();

@@ -111,7 +111,7 @@ fn a_crash_of_an_entrant_in_the_race_leaves_one_winner() {
     let world = World::new();
     let script = world.script(&json!([{ "shell": FIX }, {}]));
     let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     let worker = || world.worker(&script, &["--until-empty", "--agents", "2"]);
     assert_crashed(&worker().env("HARVEST_FAILPOINTS", "race::placed=return(crash)").finish(), "race::placed");
     let up = worker().finish();

@@ -239,6 +239,6 @@ fn an_urgent_task_that_was_queued_later_goes_first_under_a_cap() {
     let normal = ["Mend it", "Mend it again"].map(|prompt| world.add(prompt, &[]));
     let urgent = world.add("Mend it first", &["--priority", "urgent"]);
     let state = world.json(&["status"]);
-    assert_eq!((&state["queue"]["caps"][0]["used"], &state["queue"]["turns"]["claimed"]), (&json!(0), &json!(0)));
+    assert_eq!((&state["caps"][0]["used"], &state["turns"]["claimed"]), (&json!(0), &json!(0)));
     assert_eq!(told_under_a_cap(&world), one_after_the_other(&[&urgent, &normal[0], &normal[1]]));
 }

@@ -29,8 +29,9 @@ fn the_tested_result_is_shown_approved_and_delivered() {
     let task = held(&world);
     let waiting = world.json(&["task", "show", &task]);
     assert_eq!((&waiting["status"], &waiting["branch"]), (&json!("awaiting_approval"), &Value::Null));
-    assert_eq!(waiting["proposal"]["kind"], "delivery");
-    assert_eq!(waiting["proposal"]["evidence"]["exit_code"], 0, "{waiting:#}");
+    let journal = world.journal(&task);
+    let proposed = &of_type(&journal, "delivery.proposed")[0];
+    assert_eq!(proposed["evidence"]["exit_code"], 0, "{proposed:#}");
     assert!(world.json(&["task", "diff", &task])["diff"].as_str().unwrap().contains("+echo two"));
     let shown = world.harvest(&["task", "show", &task]).finish().stdout;
     assert!(shown.contains("What it would deliver") && shown.contains("src/two.sh"), "{shown}");
@@ -69,8 +70,9 @@ fn what_is_turned_down_stays_here_and_with_a_comment_is_done_differently() {
         { "expect": "echo two", "say": "Written down." },
     ]);
     world.work_off(&[("does not want it", differently)]);
-    let waiting = world.json(&["task", "show", &again]);
-    assert_eq!(waiting["proposal"]["files"], json!(["NOTES", "src/two.sh"]), "{waiting:#}");
+    let journal = world.journal(&again);
+    let proposed = of_type(&journal, "delivery.proposed").pop().unwrap();
+    assert_eq!(proposed["files"], json!(["NOTES", "src/two.sh"]), "{proposed:#}");
     assert_eq!(branches(&world), "");
     decide(&world, &["task", "approve", &again], "pending");
     world.work_off(&[("never", json!([{}]))]);

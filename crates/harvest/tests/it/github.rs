@@ -569,6 +569,10 @@ fn an_app_is_made_and_kept() {
     let page = world.json(&["github", "setup", "--public-url", "https://harvest.example.com"]);
     let page = page["page"].as_str().unwrap();
     assert!(page.contains("https://github.com/settings/apps/new") && page.contains("/webhooks/github"), "{page}");
+    for url in ["ftp://harvest.example.com", "harvest.example.com"] {
+        let refused = world.harvest(&["github", "setup", "--public-url", url]).finish();
+        assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0141]"), "{refused:?}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (listen, folder) = ("127.0.0.1:0".parse().unwrap(), world.path().join("hub"));
     let options = Options { listen, folder, hook: None, clock: std::sync::Arc::new(Now), notices: None };

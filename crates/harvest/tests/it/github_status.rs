@@ -34,6 +34,11 @@ fn comment(hub: &Hub) -> String {
     ours[0].clone()
 }
 
+/// The comments that a text tells people to write.
+fn advertised(body: &str) -> Vec<String> {
+    body.split('`').filter(|part| part.starts_with('@')).map(str::to_owned).collect()
+}
+
 /// Waits until the task has ended, and returns the comment.
 #[track_caller]
 fn comment_at_the_end(world: &World, hub: &Hub, says: &str) -> String {
@@ -112,7 +117,7 @@ fn a_task_that_is_cancelled_in_the_queue_is_told_on_the_issue() {
     let task = wait_for(|| world.tasks().into_iter().next());
     world.json(&["task", "cancel", task["id"].as_str().unwrap()]);
     let body = comment_at_the_end(&world, &hub, "**Cancelled**");
-    assert!(body.contains("**Cancelled** before anyone worked on it"), "{body}");
+    assert!(body.contains("**Cancelled** before it started"), "{body}");
     description::holds(&hub.fake.exchanges());
 }
 
@@ -120,12 +125,15 @@ fn a_task_that_is_cancelled_in_the_queue_is_told_on_the_issue() {
 fn a_plan_that_is_rejected_is_told_on_the_issue() {
     let world = World::new();
     let hub = Hub::new(&world);
-    let _server = serve(&world, &hub, "", &json!([{ "say": "First the tests, then the script." }]));
+    let config = "[github]\nlogin = \"till[bot]\"\n";
+    let _server = serve(&world, &hub, config, &json!([{ "say": "First the tests, then the script." }]));
     hub.person("eve").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
     hub.person("ada").post("/issues/1/labels", &json!({ "labels": ["harvest"] })).ok();
-    hub.status("The plan waits for approval");
+    let told = hub.status("The plan waits for approval").request.unwrap();
     wait_until("it waits", || world.tasks()[0]["status"] == "awaiting_approval");
-    hub.person("ada").post("/issues/1/comments", &json!({ "body": "@harvest reject" })).ok();
+    let comments = advertised(told["body"].as_str().unwrap());
+    assert_eq!(comments, ["@till approve", "@till reject"], "{told:#}");
+    hub.person("ada").post("/issues/1/comments", &json!({ "body": comments[1] })).ok();
     let body = comment_at_the_end(&world, &hub, "**Cancelled**");
     assert!(!body.contains("waits for approval"), "{body}");
 }
@@ -170,6 +178,15 @@ fn work_that_no_test_proved_is_told_as_not_verified_on_the_issue() {
     ask(&hub);
     let body = comment_at_the_end(&world, &hub, "**Done**");
     assert!(body.contains("/pull/2 · not verified · "), "{body}");
+    // The task knows its pull request, too.
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let url = format!("{}/ada/shop/pull/2", hub.fake.url());
+    let pull = || world.json(&["task", "show", &id])["pull_request"].clone();
+    assert_eq!(pull(), json!({ "url": url, "number": 2, "state": "open" }));
+    let shown = world.harvest(&["task", "show", &id]).finish().stdout;
+    assert!(shown.contains("pull request #2 (open)") && shown.contains(&url), "{shown}");
+    hub.person("ada").send(ureq::http::Method::PUT, "/pulls/2/merge", Some(&json!({}))).ok();
+    wait_until("the merge is known", || pull()["state"] == "merged");
 }
 
 #[test]
@@ -185,10 +202,12 @@ fn the_status_comment_tells_that_a_tested_result_waits_for_approval() {
     ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
     let told = hub.status("the result waits for approval");
     let body = told.request.unwrap()["body"].as_str().unwrap().to_owned();
-    assert!(body.contains("(1 file changed)") && body.contains("`approve` or `reject`"), "{body}");
+    assert!(body.contains("(1 file changed)"), "{body}");
     assert_eq!((hub.calls("POST", "/pulls"), hub.calls("POST", "/issues/1/comments")), (0, 1), "one comment for all");
     // What the comment tells people to say is what is listened to.
-    ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
+    let comments = advertised(&body);
+    assert_eq!(comments, ["@harvest approve", "@harvest reject"], "{body}");
+    ada.post("/issues/1/comments", &json!({ "body": comments[0] })).ok();
     hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
     hub.status("Done");
     description::holds(&hub.fake.exchanges());

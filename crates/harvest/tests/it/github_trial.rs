@@ -145,7 +145,7 @@ fn a_fake_github_that_cannot_start_leaves_nothing() {
     for (args, says) in [
         (&["--listen", "127.0.0.1:0", "--repository", "ada/none=./missing"][..], "missing"),
         (&["--listen", "127.0.0.1:0", "--repository", "no-owner"], "OWNER/NAME"),
-        (&["--listen", taken.as_str()], "cannot be listened on"),
+        (&["--listen", taken.as_str()], "cannot listen on"),
     ] {
         let ran = world.harvest(&common).args(args).finish();
         assert!(ran.exit == Some(2) && ran.stderr.contains(says), "{ran:?}");

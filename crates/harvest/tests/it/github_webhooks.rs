@@ -209,7 +209,13 @@ fn who_signs_in_and_who_asks_in_an_issue_is_one_person_with_one_quota() {
     let token = world.token(&["--user", &name]);
     let answer = server.with(&token).post("/api/tasks", &world.ask("Mend it"));
     let problem = answer.problem(429, "HV-0617");
-    assert!(problem["detail"].as_str().unwrap().contains(&format!("user {name} has 1 tasks")), "{problem}");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains(&format!("user {name} has reached the limit for unfinished tasks: 1")),
+        "{problem}"
+    );
     // A cap on how many run at a time holds under both names, too.
     let file = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
     let counted = |cap: &str| -> i64 {
@@ -304,8 +310,8 @@ fn strangers_and_programs_begin_so_many_tasks_in_a_day_and_no_more() {
     let outcomes = settled(&world, asking.len());
     let refused: Vec<_> = outcomes.iter().map(|outcome| !outcome.starts_with("task ")).collect();
     assert_eq!(refused, [false, true, false, false, true, true, false, false], "{outcomes:#?}");
-    assert!(outcomes[1].contains("user github:eve has begun 1 tasks today, and may begin 1"), "{outcomes:#?}");
-    assert!(outcomes[5].contains("has begun 3 tasks today, and may begin 3"), "{outcomes:#?}");
+    assert!(outcomes[1].contains("user github:eve has reached the limit for tasks per day: 1 of 1"), "{outcomes:#?}");
+    assert!(outcomes[5].contains("has reached the limit for tasks per day: 3 of 3"), "{outcomes:#?}");
 }
 
 #[test]

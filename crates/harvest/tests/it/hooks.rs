@@ -123,7 +123,7 @@ fn a_follow_up_whose_delivery_is_refused_leaves_the_branch_as_it_was() {
     let error = shown["error"].as_str().unwrap();
     assert_eq!((&shown["status"], &shown["reason"]), (&json!("failed"), &json!("hook")), "{shown:#}");
     assert!(error.contains("refused the delivery with exit code 1 and no output"), "{error}");
-    assert!(error.contains(&format!("branch {branch} is as before; the work is kept in Harvest")), "{error}");
+    assert!(error.contains(&format!("branch {branch} is unchanged; the work is kept in Harvest")), "{error}");
     assert_eq!(git(&world.repo(), &["rev-parse", branch]), first["commit"].as_str().unwrap());
     assert!(world.harvest(&["task", "diff", id]).finish().stdout.contains("NOTES"));
 }
@@ -172,7 +172,7 @@ fn what_is_dangerous_is_told_by_file_line_and_reason() {
     let outcome = ran.assert_ended(1, "failed", Some("hook"));
     let error = outcome["error"].as_str().unwrap();
     let told = "the before_deliver hook `security-lint` refused the delivery: the changes are dangerous";
-    assert!(error.starts_with(&format!("{told}: run.py:2: a shell takes")), "{error}");
+    assert!(error.starts_with(&format!("{told}: run.py:2: the shell interprets")), "{error}");
     assert_eq!(outcome["branch"], Value::Null);
     // Told, and left to people.
     hooks(&world, &["after_verify?: security-lint"]);

@@ -86,7 +86,7 @@ fn by_a_command_and_resumed_with_a_word() {
     world.without_spares();
     let (mut running, task) = hanging(&world, "leave the other one alone");
     let told = world.json(&["interrupt", &task, "--reason", "lunch"]);
-    assert_eq!(told["items"][0]["status"], "interrupted");
+    assert_eq!(told["status"], "interrupted");
     assert_interrupted(&world, &task, None, "lunch");
     let again = world.harvest(&["interrupt", &task]).finish();
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");

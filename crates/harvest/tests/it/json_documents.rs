@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::remote::remote;
 use crate::support::{FIX, Harvest, World};
+
+const KEY: &str = "sk-ant-api03-canary-0123456789-wxyz";
 
 /// Everything in `schema` that a value may or must have.
 #[derive(Default)]
@@ -108,6 +111,7 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
     let world = World::new();
     let script = world.conversations(&[
         ("Make a plan", json!([{ "say": "First this, then that." }])),
+        ("Take your time", json!([{ "shell": "sleep 987654" }])),
         ("", json!([{ "say": "I mend it.", "shell": FIX }, { "say": "Done." }])),
     ]);
     let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
@@ -120,9 +124,10 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
         let added = run(&["task", "add", "Plan it", "--repo", &repo, "--plan"]);
         document.assert_is("TaskDetail", &added);
         let id = added["id"].as_str().unwrap();
-        let status = |wanted: &str| {
+        let status_of = |id: &str, wanted: &str| {
             wait_until(wanted, || client.get(&format!("/api/tasks/{id}")).ok()["status"] == wanted);
         };
+        let status = |wanted: &str| status_of(id, wanted);
         status("awaiting_approval");
         for (command, wanted) in [("reject", "cancelled"), ("retry", "awaiting_approval"), ("approve", "completed")] {
             let decided = run(&["task", command, id]);
@@ -142,12 +147,38 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
         document.assert_is("Queue", &run(&["queue", "pause"]));
         let waiting = run(&["task", "add", "Wait", "--repo", &repo]);
         document.assert_is("TaskDetail", &run(&["task", "cancel", waiting["id"].as_str().unwrap()]));
+        let racing = run(&["task", "add", "Race", "--repo", &repo, "--race", "2"]);
+        document.assert_is("TaskDetail", &racing);
+        let race = racing["settings"]["race"]["id"].as_str().unwrap();
+        let table = run(&["race", "show", race]);
+        document.assert_is("RaceTable", &table);
+        assert_eq!(table, client.get(&format!("/api/races/{race}")).ok());
+        let convoy = run(&["convoy", "show", race]);
+        document.assert_is("Convoy", &convoy);
+        assert_eq!(convoy, client.get(&format!("/api/convoys/{race}")).ok());
+        for entrant in table["items"].as_array().unwrap() {
+            client.post(&format!("/api/tasks/{}/cancel", entrant["task_id"].as_str().unwrap()), &json!({}));
+        }
         document.assert_is("Queue", &run(&["queue", "resume"]));
+        let long = run(&["task", "add", "Take your time", "--repo", &repo]);
+        let long = long["id"].as_str().unwrap();
+        wait_until("it works", || journal(&world, long).iter().any(|event| event["type"] == "tool.call"));
+        let interrupted = run(&["interrupt", long]);
+        document.assert_is("TaskDetail", &interrupted);
+        assert_eq!(interrupted["id"], long);
+        status_of(long, "interrupted");
+        run(&["task", "cancel", long]);
+        document.assert_is("Queue", &run(&["status"]));
+        let shown = run(&["task", "show", id]);
+        document.assert_is("TaskDetail", &shown);
+        assert_eq!(shown, client.get(&format!("/api/tasks/{id}")).ok());
         document.assert_is("Repository", &run(&["repo", "add", &repo]));
         document.assert_is("Template", &run(&["template", "add", "upgrade", "Upgrade {{ package }}", "--repo", &repo]));
         let used = run(&["template", "use", "upgrade", "--set", "package=serde"]);
         document.assert_is("TaskDetail", &used);
         document.assert_is("Schedule", &run(&["schedule", "add", "0 6 * * 1", "Tidy up", "--repo", &repo]));
+        document.assert_is("NewToken", &run(&["token", "create", "--role", "viewer"]));
+        document.assert_is("Stats", &run(&["stats"]));
         for (command, schema) in [
             ("repo list", "Page_Repository"),
             ("task list", "Page_ListedTask"),
@@ -160,15 +191,25 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
             document.assert_is(schema, &run(&command.split(' ').collect::<Vec<_>>()));
         }
     }
+    let add = ["credential", "add", "anthropic", "--name", "spare", "--from-stdin"];
+    for harvest in [world.harvest(&add), remote(&world, &server.url, &add).env("HARVEST_TOKEN", &token)] {
+        document.assert_is("Credential", &json_of(harvest.input(KEY)));
+    }
+    // These two are about this machine, wherever the tasks are.
+    document.assert_is("Page_AgentInfo", &here(&["agent", "list"]));
+    document.assert_is("AgentCheck", &here(&["agent", "check", "builtin"]));
     // Not only the names: the very same.
     let first = client.get("/api/tasks?limit=500").ok()["items"].as_array().unwrap().last().unwrap().clone();
     let session = here(&["session", "show", first["id"].as_str().unwrap()]);
     assert_eq!(session, client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok());
-    for (command, path) in [("repo list", "/api/repositories"), ("template list", "/api/templates")] {
+    for (command, path) in
+        [("repo list", "/api/repositories"), ("template list", "/api/templates"), ("status", "/api/queue")]
+    {
         let args: Vec<&str> = command.split(' ').collect();
         // The server may be building its snapshot meanwhile.
         let still = |mut list: Value| {
-            list["items"].as_array_mut().unwrap().iter_mut().for_each(|item| drop(item["snapshot"].take()));
+            let items = list["items"].as_array_mut().into_iter().flatten();
+            items.for_each(|item| drop(item["snapshot"].take()));
             list
         };
         let answer = still(client.get(path).ok());

@@ -169,7 +169,7 @@ fn whatever_is_wrong_with_a_server_is_said_before_anything_begins() {
     assert!(unknown.stderr.contains("chrome-devtools, context7"), "{unknown:?}");
     configure(&world, "url = 'https://example.com'\n");
     let both = world.run(&json!([{}]), &["--mcp", "tracker"]);
-    assert!(both.exit == Some(2) && both.stderr.contains("has a `command` and a `url`"), "{both:?}");
+    assert!(both.exit == Some(2) && both.stderr.contains("has both a `command` and a `url`"), "{both:?}");
     configure(&world, "");
     world.write(".harvest.toml", "[mcp.evil]\ncommand = 'sh'\n");
     world.commit("Ask for more");
@@ -220,10 +220,10 @@ fn servers_are_listed_shown_added_and_removed() {
         (vec!["mcp", "remove", "../docs"], "there is no file"),
         (vec!["mcp", "show", "docs"], "there is no MCP server `docs`"),
         (vec!["mcp", "add", "Docs", "--url", "https://a.test"], "lower-case"),
-        (vec!["mcp", "add", "docs"], "say `command"),
+        (vec!["mcp", "add", "docs"], "set `command"),
         (vec!["mcp", "add", "docs", "--url", "ftp://a"], "must begin with https://"),
         (vec!["mcp", "add", "docs", "--command", "npx", "--credential", "x"], "`credential_as` must name the variable"),
-        (vec!["mcp", "add", "docs", "--preset", "nobody"], "there are chrome-devtools"),
+        (vec!["mcp", "add", "docs", "--preset", "nobody"], "uses the preset `nobody`"),
     ] {
         let ran = world.harvest(&args).finish();
         assert!(ran.exit == Some(2) && ran.stderr.contains(reason), "{args:?}: {ran:?}");

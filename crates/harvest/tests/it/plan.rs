@@ -119,11 +119,11 @@ fn another_agent_says_what_is_wrong_with_a_plan() {
     let reviewed = ran.of_type("plan.reviewed");
     assert_eq!(reviewed, [json!({ "agent": "critic", "text": said })]);
     let task = ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned();
-    let shown = world.json(&["task", "show", &task]);
-    assert_eq!(shown["proposal"]["text"], "I would mend two.sh.");
-    assert_eq!(shown["proposal"]["reviews"][0]["text"], said);
     let text = world.harvest(&["task", "show", &task]).finish().stdout;
-    assert!(text.contains("Review by critic") && text.contains("has no test."), "{text}");
+    assert!(
+        text.contains("I would mend two.sh.") && text.contains("Review by critic") && text.contains("has no test."),
+        "{text}"
+    );
     world.json(&["task", "approve", &task]);
     world.work_off(&[("The plan for it is approved", json!([{ "shell": FIX }, {}]))]);
     assert_eq!(world.json(&["task", "show", &task])["status"], "completed");

@@ -39,6 +39,8 @@ fn the_queue_is_worked_off_in_order_and_in_parallel() {
     let normal = world.add("Normal", &[]);
     let urgent = world.add("Urgent", &["--priority", "urgent", "--convoy", "spring-clean"]);
     let after = world.add("After", &["--after", &urgent, "--priority", "urgent", "--convoy", "spring-clean"]);
+    // The one behind another is not ready.
+    assert_eq!(world.json(&["queue", "resume"])["next"], json!([urgent, normal, low]));
     let up = world.up(&json!([{ "shell": FIX }, {}]), &["--agents", "1"]);
     assert_eq!(up.exit, Some(0), "{up:?}");
     assert_eq!(finished(&up), [&urgent, &after, &normal, &low].map(Clone::clone));
@@ -46,9 +48,17 @@ fn the_queue_is_worked_off_in_order_and_in_parallel() {
     assert_eq!(git(&world.repo(), &["branch", "--list", "harvest/*"]).lines().count(), 3);
     let convoys = world.json(&["convoy", "list"]);
     assert_eq!(convoys["items"][0]["tasks"], json!({ "completed": 2 }));
-    assert_eq!(world.json(&["convoy", "show", "spring-clean"])["items"].as_array().unwrap().len(), 2);
+    assert_eq!(world.json(&["convoy", "show", "spring-clean"]), convoys["items"][0]);
     assert_eq!(world.json(&["task", "list", "--convoy", "spring-clean"])["items"].as_array().unwrap().len(), 2);
     world.assert_nothing_left();
+}
+
+#[test]
+fn a_paused_queue_without_tasks_is_empty() {
+    let world = World::new();
+    world.json(&["queue", "pause"]);
+    let up = world.up(&json!([{}]), &[]);
+    assert_eq!(up.exit, Some(0), "{up:?}");
 }
 
 #[test]
@@ -66,7 +76,7 @@ fn what_waits_for_a_failed_task_is_held_or_cancelled() {
     let counts = ["completed", "failed", "cancelled", "blocked"].map(|name| summary[name].as_u64().unwrap());
     assert_eq!((counts, &summary["ended"]), ([0, 1, 1, 1], &json!("the queue is empty")), "{summary}");
     let state = world.json(&["status"]);
-    assert_eq!((&state["queue"]["turns"]["blocked"], &state["queue"]["failures"]), (&json!(1), &json!({ "tests": 1 })));
+    assert_eq!((&state["turns"]["blocked"], &state["failures"]), (&json!(1), &json!({ "tests": 1 })));
     assert_eq!(world.json(&["task", "retry", &failing])["status"], "pending");
     let again = world.harvest(&["task", "retry", &held]).finish();
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0174]"), "{again:?}");
@@ -100,7 +110,7 @@ fn pausing_resizing_and_caps_act_on_a_running_worker() {
     let repository = format!("repository:{}", world.repo().display());
     world.json(&["queue", "cap", &repository, "1"]);
     let second = world.add("Second", &[]);
-    assert_eq!(world.json(&["status"])["queue"]["turns"]["parked"], 1);
+    assert_eq!(world.json(&["status"])["turns"]["parked"], 1);
     world.json(&["queue", "resume"]);
     let ran = up.finish();
     assert_eq!(

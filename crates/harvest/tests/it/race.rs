@@ -26,8 +26,8 @@ fn the_verified_one_wins_and_the_others_are_stopped() {
     world.add_agent("mends", "text", &format!("sleep 1; {FIX}; echo Done."));
     let script = world.script(&json!([{ "tokens": tokens }]));
     let added = world.json(&["task", "add", "Mend it", "--race", "breaks,hangs,mends", "--judged-by", "time"]);
-    let race = added["race"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(added["items"].as_array().unwrap().len(), 3);
+    let race = added["settings"]["race"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(world.json(&["race", "show", &race])["items"].as_array().unwrap().len(), 3);
     let up = world.worker(&script, &["--until-empty", "--agents", "3"]).finish();
     assert_eq!(up.exit, Some(0), "{up:?}");
     let shown = world.json(&["race", "show", &race]);
@@ -58,7 +58,7 @@ fn the_cheaper_of_two_that_pass_wins_even_with_one_place() {
     let price = json!({ "input_per_mtok": 10.0, "output_per_mtok": 10.0 });
     std::fs::write(&path, json!({ "price": price, "conversations": conversations }).to_string()).unwrap();
     let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     let up = world.worker(&path, &["--until-empty", "--agents", "1"]).finish();
     assert_eq!(up.exit, Some(0), "{up:?}");
     let entrants = entrants(&world, race);
@@ -115,7 +115,7 @@ fn who_has_won_has_won_for_good() {
     let tokens = json!({ "input": 1000, "output": 100 });
     let script = world.script(&json!([{ "shell": FIX, "tokens": tokens }, {}]));
     let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     let died = world
         .worker(&script, &["--until-empty", "--agents", "2"])
         .env("HARVEST_FAILPOINTS", "race::won=return(crash)")
@@ -143,7 +143,7 @@ fn a_loser_that_is_asked_for_more_delivers_and_its_fork_races_with_nobody() {
     world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
     let script = world.script(&json!([{ "shell": FIX }, {}]));
     let added = world.json(&["task", "add", "Mend it", "--race", "idles,mends", "--judged-by", "time"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     assert_eq!(world.worker(&script, &["--until-empty"]).finish().exit, Some(0));
     let over = world.json(&["race", "show", race]);
     let loser = over["items"].as_array().unwrap().iter().find(|row| row["agent"] == "idles").unwrap().clone();
@@ -174,7 +174,7 @@ fn a_cap_smaller_than_the_race_holds_nobody_up() {
     let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
     let up = world.worker(&script, &["--until-empty", "--agents", "2"]).finish();
     assert_eq!(up.exit, Some(0), "{up:?}");
-    let entrants = entrants(&world, added["race"]["id"].as_str().unwrap());
+    let entrants = entrants(&world, added["settings"]["race"]["id"].as_str().unwrap());
     assert!(entrants.values().all(|entrant| entrant["passed"] == true), "{entrants:#?}");
     let status = world.json(&["status"]);
     assert!(status.to_string().contains(r#""used":0"#), "{status:#}");
@@ -196,7 +196,7 @@ fn a_worker_that_ends_lets_go_of_who_waits_for_the_verdict() {
     let world = World::new();
     let script = world.script(&json!([{ "shell": FIX }, {}]));
     let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
-    let race = added["race"]["id"].as_str().unwrap();
+    let race = added["settings"]["race"]["id"].as_str().unwrap();
     let first = world.worker(&script, &["--max-tasks", "1", "--agents", "1"]).finish();
     assert_eq!(first.exit, Some(0), "{first:?}");
     let begun = world.json(&["race", "show", race]);
@@ -271,7 +271,7 @@ fn races_are_counted_for_agents_and_models() {
     assert!(rows[2].starts_with(&["mends", "1", "0", "0"]) && rows[2].ends_with(&["1", "of", "1"]), "{shown:?}");
     assert!(rows[3].starts_with(&["total"]) && rows[3].ends_with(&["1", "of", "2"]), "{shown:?}");
     let convoys = world.harvest(&["convoy", "list"]).finish();
-    assert!(convoys.stdout.contains("won, 1 of 2 entrants did not win"), "{convoys:?}");
+    assert!(convoys.stdout.contains("won; 1 of 2 entrants did not win"), "{convoys:?}");
     let bad = world.harvest(&["stats", "--from", "yesterday"]).finish();
     assert_eq!(bad.exit, Some(2), "{bad:?}");
 }
@@ -286,7 +286,7 @@ fn judged(world: &World, judge: &str) -> Value {
     let up = world.worker(&script, &["--until-empty", "--agents", "2"]).finish();
     assert_eq!(up.exit, Some(0), "{up:?}");
     world.assert_nothing_left();
-    world.json(&["race", "show", added["race"]["id"].as_str().unwrap()])
+    world.json(&["race", "show", added["settings"]["race"]["id"].as_str().unwrap()])
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_judge_that_has_seen_all_works_says_which_is_the_best() {
         (&wordy["task_id"], &json!("completed"), &json!("cancelled"))
     );
     assert_eq!(over["judgement"], json!({ "agent": "judge", "reason": "It has more." }));
-    assert_eq!(wordy["verdict"], "won: judge finds it the best");
+    assert_eq!(wordy["verdict"], "won: chosen by judge");
     assert_eq!(brief["verdict"], "passes, but judge finds another better");
     // Who would have won without it has asked, once.
     let told = |row: &Value, kind: &str| {

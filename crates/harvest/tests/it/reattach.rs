@@ -250,7 +250,7 @@ fn a_task_that_was_left_can_be_cancelled_without_a_worker() {
     running.signal(Signal::KILL);
     running.finish();
     let list = world.harvest(&["task", "list"]).finish();
-    assert!(list.stderr.contains("1 agent of a worker that was killed still works"), "{list:?}");
+    assert!(list.stderr.contains("1 agent of a worker that was killed is still running"), "{list:?}");
     assert_eq!(world.json(&["task", "cancel", &task])["status"], "cancelled");
     world.assert_nothing_left();
 }

@@ -12,7 +12,7 @@ use crate::serve_limits::{settings, text};
 use crate::support::{FIX, World};
 
 /// One of every shape, made up.
-const SHAPES: &[&str] = &[
+pub const SHAPES: &[&str] = &[
     "sk-ant-api03-canary0123456789abcdefgh",
     "sk-proj-canary0123456789abcdefgh",
     "sk-svcacct-canary0123456789abcdefgh",
@@ -74,7 +74,7 @@ fn every_form_of_key_that_is_accepted_for_a_vendor_is_a_known_shape() {
 
 /// Nothing below the data directory has any of them, in any form.
 #[track_caller]
-fn assert_nowhere(world: &World, scanner: &Scanner, exits: &[(&str, String)]) {
+pub fn assert_nowhere(world: &World, scanner: &Scanner, exits: &[(&str, String)]) {
     for (exit, text) in exits {
         assert_eq!(scanner.found_in(text.as_bytes()), Vec::<&str>::new(), "{exit}: {text}");
     }
@@ -250,7 +250,7 @@ fn a_key_in_a_command_of_a_repository_is_refused_and_kept_nowhere() {
             let add = ["repo", "add", ".", &format!("--{field}"), &format!("TOKEN='{key}' make {field}")];
             let ran = world.harvest(&add).finish();
             assert_eq!(ran.exit, Some(2), "{ran:?}");
-            assert!(ran.stderr.contains(&format!("{field}: the command holds a key")), "{ran:?}");
+            assert!(ran.stderr.contains(&format!("{field}: the command contains a key")), "{ran:?}");
             exits.push(("add", format!("{ran:?}")));
         }
     }
@@ -284,7 +284,7 @@ fn a_key_in_the_address_of_a_repository_is_refused_and_kept_nowhere() {
         for command in [&["run", "Mend it", "--repo"][..], &["task", "add", "Mend it", "--repo"], &["repo", "add"]] {
             let ran = world.harvest(&[command, &[address]].concat()).finish();
             assert_eq!(ran.exit, Some(2), "{command:?} {ran:?}");
-            assert!(ran.stderr.contains("HV-0107") && ran.stderr.contains("a password, a query or a key"), "{ran:?}");
+            assert!(ran.stderr.contains("HV-0107") && ran.stderr.contains("password, query or key"), "{ran:?}");
             exits.push(("command", format!("{ran:?}")));
         }
         settings(&world, &format!("[project.shop]\nrepositories = ['{address}']\n"));
@@ -310,14 +310,14 @@ fn a_key_in_the_address_of_a_repository_is_refused_and_kept_nowhere() {
         ] {
             let answer = admin.post(path, &ask);
             let problem = answer.problem(400, code);
-            assert!(text(&problem, "detail").contains("a password, a query or a key"), "{path}: {problem}");
+            assert!(text(&problem, "detail").contains("password, query or key"), "{path}: {problem}");
             exits.push((path, answer.text.clone()));
         }
     }
     for (key, place) in SHAPES.iter().flat_map(|key| places.map(|place| (key, place))) {
         let name = format!("repository:https://{}", place.replace("KEY", key));
         let refused = admin.send(Method::PUT, "/api/queue/caps", Some(&json!({ "name": name, "size": 1 })));
-        assert!(text(&refused.problem(400, "HV-0604"), "detail").contains("a query or a key"), "{refused:?}");
+        assert!(text(&refused.problem(400, "HV-0604"), "detail").contains("query or key"), "{refused:?}");
         exits.push(("cap", refused.text.clone()));
     }
     let capped =
@@ -410,7 +410,7 @@ fn a_key_in_the_settings_is_refused() {
         settings(&world, &text.replace("KEY", SHAPES[0]));
         let ran = world.harvest(&["task", "add", "Mend it"]).finish();
         assert_eq!(ran.exit, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains("holds a key") && !ran.stderr.contains(SHAPES[0]), "{ran:?}");
+        assert!(ran.stderr.contains("contains a key") && !ran.stderr.contains(SHAPES[0]), "{ran:?}");
     }
     settings(&world, "");
 }
@@ -504,52 +504,6 @@ fn keys_in_texts_of_github_and_of_forks_are_kept_nowhere() {
     for call in hub.fake.exchanges() {
         let theirs = call.request.filter(|request| !mine.contains(request));
         exits.extend(theirs.map(|request| ("to GitHub", request.to_string())));
-    }
-    drop(server);
-    assert_nowhere(&world, &scanner, &exits);
-}
-
-#[test]
-fn names_that_hold_a_key_are_refused_and_kept_nowhere() {
-    let world = World::new();
-    let scanner = Scanner::new(SHAPES.iter().copied());
-    let server = world.serve(&["--agents", "0"]);
-    let admin = server.with(&world.token(&["--role", "admin"]));
-    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
-    admin.post("/api/projects", &json!({ "name": "shop", "repositories": [world.repo()] })).ok();
-    let comments = format!("/api/sessions/{}/comments", task["sessions"][0]["id"].as_str().unwrap());
-    let mut exits = Vec::new();
-    for key in SHAPES {
-        let line = json!({ "kind": "line", "path": format!("src/{key}"), "side": "new", "line": 1 });
-        let keyed = admin.clone().header("idempotency-key", key);
-        let member = format!("/api/projects/shop/members/{key}");
-        for (what, answer) in [
-            ("the name of a token", admin.post("/api/tokens", &json!({ "name": key, "role": "member" }))),
-            ("its user", admin.post("/api/tokens", &json!({ "name": "ci", "user": key, "role": "member" }))),
-            ("a member", admin.send(Method::PUT, &member, Some(&json!({ "role": "member" })))),
-            ("a project", admin.post("/api/projects", &json!({ "name": key.to_lowercase() }))),
-            ("a comment", admin.post(&comments, &json!({ "about": line, "text": "Why?" }))),
-            (
-                "a credential",
-                admin.post("/api/credentials", &json!({ "provider": "openai", "name": key, "secret": "x" })),
-            ),
-            ("a template", admin.post("/api/templates", &json!({ "name": key, "task": world.ask("Mend it") }))),
-            ("an idempotency key", keyed.post("/api/tasks", &world.ask("Mend it"))),
-        ] {
-            // The lower case of a key need not be one.
-            assert!(answer.status == 400 || what == "a project", "{what} {key}: {answer:?}");
-            exits.push((what, answer.text));
-        }
-    }
-    for command in [
-        &["token", "create", "--name", SHAPES[0]][..],
-        &["token", "create", "--user", SHAPES[0]],
-        &["task", "add", "Mend it", "--convoy", SHAPES[0]],
-        &["template", "add", SHAPES[0], "Mend it"],
-    ] {
-        let ran = world.harvest(command).current_dir(&world.repo()).finish();
-        assert_eq!(ran.exit, Some(2), "{command:?}: {ran:?}");
-        exits.push(("command", format!("{ran:?}")));
     }
     drop(server);
     assert_nowhere(&world, &scanner, &exits);

@@ -1,12 +1,15 @@
 //! Idempotency keys: what a request has made is made once, also when the server dies before it has kept its answer.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 
 use serde_json::{Value, json};
 
 use crate::github::Hub;
 use crate::github_pull_requests::failed;
+use crate::reattach::wait_until;
 use crate::served::{Client, Server};
 use crate::support::{FIX, PATIENCE, World, init};
 
@@ -45,6 +48,27 @@ fn request(server: &Server, token: &str, key: &str, create: &Create) -> Vec<u8> 
         format!("Content-Type: application/json\r\nContent-Length: {}", body.len()),
     ];
     format!("{}\r\n\r\n{body}", head.join("\r\n")).into_bytes()
+}
+
+#[test]
+fn a_request_whose_client_hangs_up_is_carried_out_and_recorded_and_its_answer_is_kept() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let token = world.token(&["--role", "admin"]);
+    // A rehearsal takes a sandbox and a while.
+    let check = create("/api/agents/builtin/check", json!({}), "audit");
+    let mut connection = TcpStream::connect(server.host()).unwrap();
+    connection.write_all(&request(&server, &token, "once", &check)).unwrap();
+    drop(connection);
+    let client = server.with(&token).header("idempotency-key", "once");
+    let mut again = client.post(&check.path, &check.body);
+    wait_until("its answer", || {
+        again = client.post(&check.path, &check.body);
+        again.status != 409
+    });
+    assert_eq!(again.ok()["works"], json!(true));
+    let audit = world.harvest(&["audit", "export"]).finish().stdout;
+    assert_eq!(audit.lines().filter(|line| line.contains("agent.check")).count(), 1, "{audit}");
 }
 
 #[test]

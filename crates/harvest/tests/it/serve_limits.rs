@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use ureq::http::Method;
 
 use crate::cluster::{self, Cluster};
 use crate::github::Hub;
@@ -137,7 +138,11 @@ fn work_on_other_peoples_tasks_is_held_to_the_quota_of_whoever_asks() {
     ];
     for (path, body) in doors {
         let answer = eve.post(&path, body);
-        assert!(text(&answer.problem(429, "HV-0617"), "detail").contains("user eve has 2 tasks"), "{path}: {answer:?}");
+        assert!(
+            text(&answer.problem(429, "HV-0617"), "detail")
+                .contains("user eve has reached the limit for unfinished tasks: 2"),
+            "{path}: {answer:?}"
+        );
     }
     // What Eve asks of Ada's tasks takes none of Ada's places.
     submit();
@@ -348,6 +353,32 @@ fn streams_end_at_the_revocation_expiry_and_sign_out_of_their_token() {
 }
 
 #[test]
+fn streams_end_when_a_project_loses_the_repository_or_is_removed_also_while_the_settings_cannot_be_read() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let owner = server.with(&world.token(&["--role", "admin"]));
+    let task = owner.post("/api/tasks", &world.ask("Mend it")).ok();
+    let session = text(&task["sessions"][0], "id");
+    let make = |name: &str| owner.post("/api/projects", &json!({ "name": name, "repositories": [world.repo()] })).ok();
+    let token = |project: &str| world.token(&["--role", "viewer", "--project", project]);
+    make("shop");
+    let end = streams(&server, &token("shop"), session);
+    let begun = Instant::now();
+    owner.send(Method::PATCH, "/api/projects/shop", Some(&json!({ "repositories": [] }))).ok();
+    end("without the repository", begun..Instant::now());
+    make("garden");
+    let garden = token("garden");
+    let end = streams(&server, &garden, session);
+    settings(&world, "budget_usd = oops\n");
+    let begun = Instant::now();
+    let removed = owner.delete("/api/projects/garden");
+    assert_eq!(removed.json()["code"], json!("HV-0311"), "{removed:?}");
+    end("removed", begun..Instant::now());
+    assert_eq!(server.with(&garden).get(&format!("/api/sessions/{session}")).status, 404);
+    settings(&world, "");
+}
+
+#[test]
 fn streams_of_another_server_on_the_same_database_end_too() {
     let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
@@ -545,63 +576,6 @@ fn behind_a_trusted_proxy_one_client_does_not_use_up_the_rate_of_another() {
     assert!(other < 120, "{other}");
     let ran = world.harvest(&["serve", "--trusted-proxy", "proxy.example.com"]).finish();
     assert!(ran.exit == Some(2) && ran.stderr.contains("a network like 10.0.0.0/8"), "{ran:?}");
-}
-
-#[test]
-fn servers_on_one_database_share_the_rate_of_writes_and_what_is_refused_counts() {
-    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
-    let world = World::new().on_database(cluster.url("postgres"));
-    settings(&world, "[rate]\nwrites = 2\n");
-    let serve = |data: &str| {
-        let all = ["serve", "--listen", "127.0.0.1:0", "--json", "--agents", "0"];
-        Server::started(world.harvest_at(&world.path().join(data), &all).start())
-    };
-    let (first, second) = (serve("first"), serve("second"));
-    let token = |args: &[&str]| world.json(&[&["token", "create", "--user", "ada"], args].concat());
-    let (stolen, own) = (token(&["--role", "viewer"]), token(&["--role", "admin"]));
-    let write =
-        |server: &Server, token: &Value| server.with(text(token, "token")).post("/api/tasks", &world.ask("Mend it"));
-    let refused_by = |answer: Answer, who: &str| {
-        let problem = answer.problem(429, "HV-0607");
-        assert!(text(&problem, "detail").starts_with(&format!("{who}: more than 2 writes in a minute")), "{problem}");
-        let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
-        assert!((1..=30).contains(&wait), "{wait}");
-    };
-    for server in [&first, &second] {
-        write(server, &stolen).problem(403, "HV-0602");
-    }
-    for server in [&first, &second] {
-        refused_by(write(server, &stolen), "this token");
-    }
-    // What a token may not do takes nothing of its person's rate.
-    for server in [&first, &second] {
-        write(server, &own).ok();
-    }
-    let other = token(&["--role", "admin"]);
-    refused_by(write(&second, &other), "user ada");
-    // And whoever has used up the rate of a person does not keep them from revoking the token.
-    let revoke = format!("/api/tokens/{}", text(&stolen, "id"));
-    assert_eq!(second.with(text(&other, "token")).delete(&revoke).status, 204);
-}
-
-#[test]
-fn a_team_has_a_rate_too_however_many_people_it_has() {
-    let world = World::new();
-    settings(&world, "[rate]\nwrites = 1\n[team.fruit]\nmembers = ['a', 'b', 'c', 'd', 'e', 'f']\n");
-    let server = world.serve(&["--agents", "0"]);
-    // The rate goes on while tokens are made, so they are made before.
-    let users = ["a", "b", "c", "d", "e", "f", "grace"];
-    let tokens = users.map(|user| (user, world.token(&["--user", user])));
-    let write = |user: &str| {
-        let (_, token) = tokens.iter().find(|(known, _)| *known == user).unwrap();
-        server.with(token).post("/api/tasks", &world.ask("Mend it"))
-    };
-    for user in ["a", "b", "c", "d", "e"] {
-        write(user).ok();
-    }
-    let refused = write("f").problem(429, "HV-0607");
-    assert!(text(&refused, "detail").starts_with("team fruit: more than 5 writes in a minute"), "{refused}");
-    write("grace").ok();
 }
 
 #[test]

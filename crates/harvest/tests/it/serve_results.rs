@@ -130,8 +130,51 @@ fn the_queue_lists_its_workers_and_takes_caps() {
     for name in ["", "user:", "ada", "nobody:ada", "user:a\nb"] {
         assert_eq!(set_name(name).problem(400, "HV-0604")["field"], "name", "{name:?}");
     }
+    assert_eq!(set(&json!({ "name": "", "size": null })).problem(400, "HV-0604")["field"], "name");
     assert_eq!(set(&json!({ "name": "user:ada", "size": 0 })).problem(400, "HV-0604")["field"], "size");
     assert_eq!(set(&json!({ "name": "user:ada", "size": null })).ok()["caps"], json!([]));
+}
+
+/// However people name what a cap is for, it holds back the second task.
+#[test]
+fn a_cap_that_is_set_over_the_api_holds_back_the_second_task() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--user", "ada"]));
+    admin.post("/api/repositories", &json!({ "source": world.repo(), "name": "orchard" })).ok();
+    let key = json!({ "provider": "anthropic", "secret": "sk-ant-api03-0123456789" });
+    let key = admin.post("/api/credentials", &key).ok()["id"].as_str().unwrap().to_owned();
+    let set = |name: &str, size: Option<u32>| {
+        admin.send(Method::PUT, "/api/queue/caps", Some(&json!({ "name": name, "size": size })))
+    };
+    let source = format!("repository:{}", world.repo().display());
+    for (name, counted) in [
+        ("repository:orchard", source.as_str()),
+        (&source, &source),
+        ("credential:anthropic", "credential:anthropic"),
+        (&format!("credential:{key}"), "credential:anthropic"),
+        ("user:ada", "user:ada"),
+    ] {
+        let caps = set(name, Some(1)).ok()["caps"].clone();
+        assert_eq!(caps, json!([{ "name": counted, "size": 1, "used": 0 }]), "{name}");
+        let add = || admin.post("/api/tasks", &json!({ "prompt": "Mend it", "repository": "orchard" })).ok();
+        let tasks = [add(), add()];
+        let turns = admin.get("/api/queue").ok()["turns"].clone();
+        assert_eq!((&turns["ready"], &turns["parked"]), (&json!(1), &json!(1)), "{name}");
+        for task in &tasks {
+            admin.post(&format!("/api/tasks/{}/cancel", task["id"].as_str().unwrap()), &json!({})).ok();
+        }
+        assert_eq!(set(name, None).ok()["caps"], json!([]), "{name}");
+        let audit = world.harvest(&["audit", "export"]).finish().stdout;
+        let last = audit.lines().rfind(|line| line.contains("queue.set_cap")).unwrap();
+        assert!(last.contains(&format!("\"cap:{counted}\"")), "{name} is the cap that went: {last}");
+    }
+    for name in ["credential:github", "credential:nobody", "repository:nowhere"] {
+        let refused = set(name, Some(1)).problem(400, "HV-0604");
+        assert_eq!(refused["field"], "name", "{name}: {refused}");
+        let here = world.harvest(&["queue", "cap", name, "1"]).finish();
+        assert!(here.exit == Some(2) && here.stderr.starts_with("error[HV-0141]"), "{name}: {here:?}");
+    }
 }
 
 #[test]
@@ -156,7 +199,7 @@ fn the_account_on_github_is_kept_by_admins_of_the_installation_alone() {
         other.send(Method::PUT, &path("/secret"), Some(&json!({ "secret": "ghp_another" }))).problem(404, "HV-0342");
         other.send(Method::DELETE, &path(""), None).problem(404, "HV-0342");
     }
-    let model = json!({ "provider": "anthropic", "secret": "sk-ant-api03-0123456789" });
+    let model = json!({ "provider": "anthropic", "secret": "sk-ant-api03-0123456789abcdef" });
     let confined = server.with(&world.token(&["--role", "member", "--project", "shop"]));
     assert_eq!(confined.post("/api/credentials", &model).problem(403, "HV-0602")["field"], "scope");
     server.with(&world.token(&["--role", "member"])).post("/api/credentials", &model).ok();
@@ -165,4 +208,8 @@ fn the_account_on_github_is_kept_by_admins_of_the_installation_alone() {
     assert_eq!(admin.post("/api/credentials", &elsewhere).problem(400, "HV-0604")["field"], "scope");
     let mcp = json!({ "provider": "mcp", "name": "tracker", "secret": "abcdefgh", "scope": "project:shop" });
     assert_eq!(admin.post("/api/credentials", &mcp).ok()["scope"], "project:shop");
+    let without_secret =
+        |provider: &str| admin.post("/api/credentials", &json!({ "provider": provider, "secret": "" }));
+    assert_eq!(without_secret("ollama").ok()["last4"], "", "its server may need none");
+    without_secret("openai").problem(400, "HV-0344");
 }

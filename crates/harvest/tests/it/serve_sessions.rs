@@ -126,21 +126,21 @@ fn tasks_under_way_are_counted_for_token_person_team_and_project() {
     let (one, two) = (of("ada"), of("ada"));
     let first = ask(&one).ok();
     ask(&one).ok();
-    refused(&one, "this token has 2 tasks that have not ended, and may have 2");
+    refused(&one, "this token has reached the limit for unfinished tasks: 2 of 2");
     ask(&two).ok();
-    refused(&two, "user ada has 3 tasks that have not ended, and may have 3");
+    refused(&two, "user ada has reached the limit for unfinished tasks: 3 of 3");
     let bob = of("bob");
     ask(&bob).ok();
-    refused(&bob, "team fruit has 4 tasks that have not ended, and may have 4");
+    refused(&bob, "team fruit has reached the limit for unfinished tasks: 4 of 4");
     ask(&of("cyd")).ok();
     ask(&of("dan")).ok();
-    refused(&of("eve"), "project shop has 6 tasks that have not ended, and may have 6");
+    refused(&of("eve"), "project shop has reached the limit for unfinished tasks: 6 of 6");
     // A refusal is no answer to remember, and what has ended counts no more.
     let keyed = one.clone().header("idempotency-key", "again");
     keyed.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0617");
     one.post(&format!("/api/tasks/{}/cancel", first["id"].as_str().unwrap()), &json!({})).ok();
     assert_eq!(keyed.post("/api/tasks", &world.ask("Mend it")).status, 201);
-    refused(&one, "this token has 2");
+    refused(&one, "this token has reached");
 }
 
 #[test]
@@ -153,7 +153,12 @@ fn what_was_spent_today_is_counted_too_and_rates_can_be_set() {
     let spent = one.worked_off(&world.ask("Mend it"));
     assert!(spent["cost_usd"].as_f64().unwrap() >= 0.11, "{spent}");
     let refused = one.post("/api/tasks", &world.ask("Mend it"));
-    assert!(refused.problem(429, "HV-0617")["detail"].as_str().unwrap().starts_with("this token has spent $"));
+    assert!(
+        refused.problem(429, "HV-0617")["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("this token has reached the limit for spending per day: $")
+    );
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=86_401).contains(&wait), "{wait}");
     for _ in 0..2 {

@@ -76,7 +76,7 @@ impl Shop {
 }
 
 fn task_race(task: &Value) -> String {
-    task["settings"]["race"]["id"].as_str().or(task["race"]["id"].as_str()).unwrap().to_owned()
+    task["settings"]["race"]["id"].as_str().unwrap().to_owned()
 }
 
 /// A body that its operation accepts from those who may.

@@ -136,7 +136,7 @@ fn an_agent_that_counts_its_turns_stops_itself() {
     settings(&world, "max_turns = 2");
     let ran = world.run(&json!([{ "shell": FIX }, { "shell": "ls" }, { "shell": "true" }, {}]), &[]);
     let outcome = ran.assert_ended(3, "failed", Some("turns"));
-    assert_eq!(outcome["error"], "the model was not done after 2 turns");
+    assert_eq!(outcome["error"], "the model did not finish within 2 turns");
     assert!(ran.of_type("limit.reached").is_empty() && outcome["branch"].is_string(), "{outcome:#}");
     world.assert_nothing_left();
 }

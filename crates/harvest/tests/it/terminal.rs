@@ -40,9 +40,15 @@ fn lists_have_headers_age_and_repository_and_notes_go_to_standard_error() {
     world.add("Later", &[]);
     let page = world.harvest(&["task", "list", "--limit", "1"]).finish();
     assert!(
-        page.stderr.starts_with("more: harvest task list --cursor ") && page.stdout.lines().count() == 2,
+        page.stderr.starts_with("more: harvest task list --limit 1 --cursor ") && page.stdout.lines().count() == 2,
         "{page:?}"
     );
+    let repo = world.repo();
+    let repo = repo.to_str().unwrap();
+    world.add("Later still", &[]);
+    let page = world.harvest(&["task", "list", "--status", "pending", "--repo", repo, "--limit", "1"]).finish();
+    let again = format!("more: harvest task list --status pending --repo {repo} --limit 1 --cursor ");
+    assert!(page.stderr.starts_with(&again), "{page:?}");
     let listed = text(&world, &["task", "list"]);
     let header: Vec<&str> = listed.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["ID", "STATUS", "TITLE", "COST", "AGE", "REPOSITORY", "BRANCH"]);
@@ -207,7 +213,7 @@ fn work_begins_with_the_verified_result_of_the_task_before_alone() {
     assert_eq!(apart["base"], json!(base));
     assert_eq!((&shown(&doubtful)["status"], &shown(&careful)["base"]), (&json!("completed"), &json!(base)));
     let told = text(&world, &["task", "logs", &careful]);
-    assert!(told.contains("is not verified: the work begins at"), "{told}");
+    assert!(told.contains("is not verified: the task starts from"), "{told}");
     let seen = |task: &Value| git(&world.repo(), &["show", &format!("{}:seen.txt", task["branch"].as_str().unwrap())]);
     assert_eq!(seen(&after).trim(), "echo two");
     assert_ne!(seen(&apart).trim(), "echo two");

@@ -289,7 +289,7 @@ fn lose_one(world: &World, random: &mut Random) -> bool {
 impl World {
     /// How many tasks have not ended.
     fn open_tasks(&self) -> usize {
-        let turns = &self.json(&["status"])["queue"]["turns"];
+        let turns = &self.json(&["status"])["turns"];
         ["ready", "waiting", "parked", "claimed"].iter().map(|name| turns[name].as_u64().unwrap() as usize).sum()
     }
 }

@@ -10,54 +10,100 @@ use serde_json::{Value, json};
 use crate::github::Hub;
 use crate::run::people;
 use crate::support::World;
-use crate::verdicts::SUITE;
+use crate::verdicts::{NAMED_SUITE, QUIET_SUITE, SUITE};
 
 struct Case {
     name: &'static str,
+    suite: &'static str,
     test: &'static str,
     /// The tests at the base, and whether they pass.
     base: &'static [(&'static str, &'static str)],
     change: &'static str,
+    /// In `harvest.toml`.
+    settings: &'static str,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 10] = [
     Case {
         name: "command_missing",
+        suite: SUITE,
         test: "surely-not-installed --all",
         base: &[("adds", "pass")],
         change: "echo x > notes",
+        settings: "",
     },
     Case {
         name: "red_base_unchanged",
+        suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
         change: "echo x > notes",
+        settings: "",
     },
     Case {
         name: "red_base_worse",
+        suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
         change: "echo fail > cases/adds",
+        settings: "",
     },
     Case {
         name: "new_test_that_fails",
+        suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass")],
         change: "echo fail > cases/divides",
+        settings: "",
     },
     Case {
         name: "test_that_fails_at_the_base",
+        suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
         change: "echo pass > cases/divides",
+        settings: "",
     },
     Case {
         name: "vanished_test",
+        suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "pass")],
         change: "git mv cases/divides cases/halves",
+        settings: "",
     },
-    Case { name: "no_counts", test: "echo fine", base: &[("adds", "pass")], change: "echo x > notes" },
+    Case {
+        name: "no_counts",
+        suite: SUITE,
+        test: "echo fine",
+        base: &[("adds", "pass")],
+        change: "echo x > notes",
+        settings: "",
+    },
+    Case {
+        name: "failures_at_exit_code_0",
+        suite: SUITE,
+        test: "sh suite.sh || true",
+        base: &[("adds", "pass"), ("divides", "fail")],
+        change: "echo x > notes",
+        settings: "",
+    },
+    Case {
+        name: "failure_named_no_more",
+        suite: QUIET_SUITE,
+        test: "sh suite.sh",
+        base: &[("adds", "fail"), ("divides", "fail")],
+        change: "git mv cases/adds cases/sums; echo pass > cases/sums",
+        settings: "",
+    },
+    Case {
+        name: "red_base_loses_a_test",
+        suite: NAMED_SUITE,
+        test: "sh suite.sh cases/adds cases/divides",
+        base: &[("adds", "pass"), ("divides", "fail")],
+        change: "rm cases/adds",
+        settings: "accept_unchanged = true\n",
+    },
 ];
 
 /// What the surfaces say of one case, and its task as the API has it.
@@ -70,7 +116,7 @@ struct Told {
 fn tell(case: &Case) -> Told {
     let world = World::empty();
     crate::support::init(&world.repo());
-    world.write("suite.sh", SUITE);
+    world.write("suite.sh", case.suite);
     for (name, outcome) in case.base {
         world.write(&format!("cases/{name}"), format!("{outcome}\n"));
     }
@@ -78,16 +124,17 @@ fn tell(case: &Case) -> Told {
     let script = world.script(&json!([{ "shell": case.change }, { "say": "Done." }]));
     let script = script.to_str().unwrap();
 
-    let run = world.harvest(&["run", "Change it", "--test", case.test, "--model-script", script]).finish();
+    // Failed work becomes a draft.
+    let config = world.path().join("harvest.toml");
+    fs::write(&config, format!("{}[github]\ndraft_failed = true\n", case.settings)).unwrap();
+    let config = config.to_str().unwrap();
+    let args = ["run", "Change it", "--test", case.test, "--model-script", script, "--config", config];
+    let run = world.harvest(&args).finish();
     let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     let print = |args: &[&str]| world.harvest(args).finish().stdout;
     let (show, logs) = (print(&["task", "show", &id]), print(&["task", "logs", &id]));
     let list = print(&["task", "list"]);
 
-    // Failed work becomes a draft.
-    let config = world.path().join("harvest.toml");
-    fs::write(&config, "[github]\ndraft_failed = true\n").unwrap();
-    let config = config.to_str().unwrap();
     let hub = Hub::new(&world);
     let address = format!("{}/ada/shop", hub.fake.url());
     let add = ["task", "add", "Change it", "--repo", &address, "--test", case.test, "--config", config];

@@ -355,3 +355,121 @@ fn nothing_changed_on_a_red_base_completes_and_says_that_the_base_fails() {
     let changed = world.run(&json!([{ "shell": "echo x > x" }, {}]), &["--test", "false"]);
     changed.assert_ended(1, "failed", Some("tests"));
 }
+
+/// Runs the cases that are named; one that is missing or empty has no test.
+pub const NAMED_SUITE: &str = r#"number=0
+status=0
+for case in "$@"; do
+  [ -s "$case" ] || continue
+  number=$((number + 1))
+  if [ "$(cat "$case")" = pass ]; then echo "ok $number - ${case#cases/}"; else echo "not ok $number - ${case#cases/}"; status=1; fi
+done
+echo "1..$number"
+exit $status
+"#;
+
+/// The base's versions of files that the command names are tested; those that are delivered must be no worse.
+#[test]
+fn a_red_base_is_not_unchanged_when_the_work_deletes_or_empties_what_the_command_names() {
+    let command = "sh suite.sh cases/adds cases/divides cases/old";
+    for (change, verdict) in [
+        ("echo x > notes", "unchanged"),
+        ("rm cases/adds", "failed"),
+        (": > cases/adds", "failed"),
+        ("rm cases/old", "doubtful"),
+        (": > cases/old", "doubtful"),
+        ("rm -r cases", "doubtful"),
+        ("git mv cases/adds cases/sums", "failed"),
+    ] {
+        let world = world(&[("adds", "pass"), ("divides", "pass"), ("old", "fail")]);
+        world.write("suite.sh", NAMED_SUITE);
+        world.commit("A suite of named cases");
+        let config = world.path().join("accept.toml");
+        std::fs::write(&config, "accept_unchanged = true\n").unwrap();
+        let args = ["--test", command, "--config", config.to_str().unwrap()];
+        let ran = world.run(&json!([{ "shell": change }, {}]), &args);
+        let outcome = ran.outcome();
+        let accepted = verdict == "unchanged";
+        assert_eq!(
+            (ran.exit, &outcome["evidence"]["verdict"]),
+            (Some(i32::from(!accepted)), &json!(verdict)),
+            "{change}: {outcome:#}"
+        );
+        if !accepted {
+            let flags = outcome["evidence"]["flags"].as_array().unwrap();
+            assert!(flags.contains(&json!("tests_deleted")), "{change}: {outcome:#}");
+        }
+    }
+}
+
+/// A green base is no proof of a command that was emptied, where nothing tells how many tests ran.
+#[test]
+fn a_test_command_that_the_work_empties_is_not_verified() {
+    for (change, verdict) in
+        [(": > check.sh", "doubtful"), ("echo '# later' > check.sh", "doubtful"), ("rm check.sh", "failed")]
+    {
+        let world = World::new();
+        world.write("check.sh", "echo fine\n");
+        world.commit("A check");
+        let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", "sh check.sh"]);
+        let outcome = ran.assert_ended(1, "failed", Some("tests"));
+        assert_eq!(outcome["evidence"]["verdict"], verdict, "{change}: {outcome:#}");
+        let flags = outcome["evidence"]["flags"].as_array().unwrap();
+        assert!(flags.contains(&json!("tests_deleted")), "{change}: {outcome:#}");
+    }
+}
+
+/// A shell ends a pipe with the exit code of its last command.
+#[test]
+fn a_pipe_that_hides_how_the_tests_ended_is_not_verified() {
+    let world = world(&[("adds", "fail")]);
+    let ran = |change: &str| world.run(&json!([{ "shell": change }, {}]), &["--test", "sh suite.sh | tail -1"]);
+    let outcome = ran("echo x > notes").assert_ended(1, "failed", Some("tests"));
+    assert_eq!(outcome["evidence"]["verdict"], "doubtful", "{outcome:#}");
+    assert!(outcome["error"].as_str().unwrap().ends_with("; name the command without the pipe"), "{outcome:#}");
+    let nothing = ran("true").outcome();
+    assert_eq!(nothing["status"], "completed", "nothing to blame: {nothing:#}");
+}
+
+/// Names the tests that fail, and counts the others.
+pub const QUIET_SUITE: &str = r#"passed=0
+failed=0
+for case in cases/*; do
+  if [ "$(cat "$case")" = pass ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $failed - ${case#cases/}"; fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
+"#;
+
+/// A runner that names failures alone does not say what became of a test that it names no more.
+#[test]
+fn a_failed_test_that_is_named_no_more_is_not_called_fixed_where_passes_have_no_names() {
+    let world = world(&[("adds", "fail"), ("old", "fail")]);
+    world.write("suite.sh", QUIET_SUITE);
+    world.commit("A quiet suite");
+    let outcome = run(&world, "git mv cases/adds cases/sums; echo pass > cases/sums", &[]).outcome();
+    let lists = ["fixed", "no_longer_failing", "still_failing"].map(|list| names(&outcome, list).join(" "));
+    assert_eq!(lists, ["", "adds", "old"], "{outcome:#}");
+    let (show, logs) = told(&world, &outcome);
+    for text in [&show, &logs] {
+        assert!(text.contains("no longer listed as failing: adds"), "{text}");
+        assert!(!text.contains("fail → pass"), "{text}");
+    }
+}
+
+#[test]
+fn a_module_of_the_repository_that_the_work_deletes_is_not_advised_to_be_installed() {
+    let world = World::new();
+    world.write("till/__init__.py", "def total():\n    return 2\n");
+    let test = "import unittest\nimport till\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        \
+                self.assertEqual(till.total(), 2)\n";
+    world.write("checks/test_till.py", test);
+    world.commit("A till");
+    let command = "python3 -c 'import till' && python3 -m unittest discover -s checks -t .";
+    let ran =
+        world.run(&json!([{ "shell": "mkdir cash; mv till/__init__.py cash; rmdir till" }, {}]), &["--test", command]);
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    let hint = outcome["evidence"]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("`till` is a module of the repository, and the result deletes or moves it"), "{hint}");
+    assert!(!hint.contains("install") && !hint.contains("requirements"), "{hint}");
+}

@@ -82,5 +82,5 @@ fn caps_of_a_credential_count_tasks_that_name_no_model() {
     world.json(&["queue", "cap", "credential:anthropic", "1"]);
     world.add("First", &[]);
     world.add("Second", &[]);
-    assert_eq!(world.json(&["status"])["queue"]["turns"]["parked"], 1);
+    assert_eq!(world.json(&["status"])["turns"]["parked"], 1);
 }

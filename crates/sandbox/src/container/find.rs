@@ -39,7 +39,7 @@ pub fn engines(sockets: &[PathBuf]) -> Fact {
         let detail = "none, so `--sandbox container` does not work here".to_owned();
         return Fact { name, state: State::Ok, strength: None, detail, fix: None };
     }
-    let fix = "start it, or make yourself a member of the group that may use its socket".to_owned();
+    let fix = "start it, or join the group that may use its socket".to_owned();
     Fact { name, state: State::Degraded, strength: None, detail: complaints.join("; "), fix: Some(fix) }
 }
 

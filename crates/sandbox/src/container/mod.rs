@@ -75,7 +75,7 @@ impl Container {
         let (engine, about) = Engine::find(&options.sockets, None)?;
         if about.is_rootless && !about.is_podman {
             return Err(Error::failed(
-                "a rootless Docker shows every file as root's, so that agents could not be kept apart from the runner; \
+                "with rootless Docker every file belongs to root, so agents could not be isolated from the runner; \
                  use rootless Podman, Docker run by root, or `--sandbox local`",
             ));
         }

@@ -7,7 +7,7 @@ use super::Local;
 use super::uid::Uids;
 
 const DELEGATE: &str =
-    "run harvest in a control group of its own, for example by `systemd-run --user --scope -p Delegate=yes`";
+    "run harvest in its own control group, for example with `systemd-run --user --scope -p Delegate=yes`";
 
 impl Local {
     pub(crate) fn layers(&self) -> Vec<Fact> {
@@ -46,8 +46,8 @@ impl Local {
     fn identity(&self) -> Fact {
         let detail = match self.uids {
             Uids::Own { uid, .. } => format!("uid {uid} for every sandbox, the user who runs harvest"),
-            Uids::High => "each sandbox has an unprivileged uid of its own".to_owned(),
-            Uids::Within { count } => format!("each sandbox has an unprivileged uid of its own, of {count}"),
+            Uids::High => "each sandbox has its own unprivileged uid".to_owned(),
+            Uids::Within { count } => format!("each sandbox has its own unprivileged uid, out of {count}"),
         };
         let strength = if matches!(self.uids, Uids::Own { .. }) { Strength::Soft } else { Strength::Hard };
         Fact::layer("uid mapping", strength, detail)

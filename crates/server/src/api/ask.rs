@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow};
-use harvest_engine::{BaseChoice, Request, enter_race};
+use harvest_engine::{BaseChoice, Request, check_name, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -90,7 +90,7 @@ impl Ask {
     /// What can be told from the fields alone.
     pub fn check(&self) -> Result<(), Problem> {
         if self.prompt.trim().is_empty() {
-            return Err(Problem::new(Code::BadPrompt, "the prompt is empty").about("prompt").help("say what to do"));
+            return Err(Problem::new(Code::BadPrompt, "the prompt is empty").about("prompt").help("describe the task"));
         }
         if self.prompt.len() > MAX_PROMPT_BYTES {
             let detail = format!("the prompt has more than {MAX_PROMPT_BYTES} bytes");
@@ -104,13 +104,13 @@ impl Ask {
             return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
         }
         if self.after.len() > MOST_DEPENDENCIES {
-            return Err(Problem::bad("after", format!("a task waits for at most {MOST_DEPENDENCIES} others")));
+            return Err(Problem::bad("after", format!("a task can wait for at most {MOST_DEPENDENCIES} others")));
         }
         if self.race.is_some() && self.convoy.is_some() {
-            return Err(Problem::bad("convoy", "a race is a convoy of its own; leave it out"));
+            return Err(Problem::bad("convoy", "a race has its own convoy; leave it out"));
         }
         if self.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
-            return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one found"));
+            return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one detected"));
         }
         for (field, several) in [("mcp", &self.mcp), ("fallback_agents", &self.fallback_agents)] {
             if several.len() > MOST_NAMES {
@@ -136,6 +136,10 @@ impl Ask {
                 let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
                 return Err(Problem::bad(field, detail));
             }
+        }
+        // Agents and servers are among those that there are; in other texts a key is replaced.
+        for (field, name) in [("base", &self.base), ("convoy", &self.convoy)] {
+            name.as_deref().map_or(Ok(()), |name| check_name(field, name))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use harvest_core::{Code, Comment, CommentId, CommentPlace, MAX_COMMENT_BYTES, Role, SessionId};
-use harvest_engine::looks_like_a_key;
+use harvest_engine::check_name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -91,11 +91,9 @@ pub async fn create(
         CommentPlace::Line { path, .. } if path.is_empty() || path.len() > 4096 => {
             return Err(Problem::bad("about.path", "it is not the path of a file"));
         }
-        CommentPlace::Line { path, .. } if looks_like_a_key(path) => {
-            return Err(Problem::bad("about.path", "it holds a key, and comments are shown"));
-        }
         CommentPlace::Line { line: 0, .. } => return Err(Problem::bad("about.line", "lines are counted from 1")),
-        _ => {}
+        CommentPlace::Line { path, .. } => check_name("about.path", path)?,
+        CommentPlace::Event { .. } => {}
     }
     if app.store.comments(&id).await?.len() >= MOST {
         return Err(Problem::bad("text", format!("a session has at most {MOST} comments")));

@@ -28,7 +28,7 @@ pub struct NewCredential {
     /// host must have a public address.
     pub base_url: Option<String>,
     /// The secret itself. It cannot be read again.
-    #[schema(min_length = 1, max_length = 16384, write_only)]
+    #[schema(max_length = 16384, write_only)]
     pub secret: String,
 }
 
@@ -122,15 +122,19 @@ pub async fn create(
     let owner = if new.provider == ModelProvider::Github { app.desk.owner() } else { principal.user.clone() };
     let scope = new.scope.clone().unwrap_or(Scope::User(owner));
     if new.provider == ModelProvider::Github && principal.role_everywhere() != Some(Role::Admin) {
-        let detail = "the account on GitHub is used for everyone's repositories: it takes an admin of the installation";
+        let detail =
+            "the account on GitHub is used for everyone's repositories: only an admin of the installation can add it";
         return Err(Problem::new(Code::NotAllowed, detail).about("provider").help("ask one"));
     }
     if new.provider == ModelProvider::Github && scope != Scope::User(app.desk.owner()) {
-        return Err(Problem::bad("scope", "the account on GitHub is that of the server's own user; leave it out"));
+        return Err(Problem::bad("scope", "the account on GitHub belongs to the server's own user; leave it out"));
     }
     if !has(&principal, new.provider.as_str(), &scope) {
         let (detail, help) = if principal.is_confined() && scope == Scope::User(principal.user.clone()) {
-            ("a token of projects reaches no credentials of a person".to_owned(), "name a project: `project:NAME`")
+            (
+                "a token limited to projects cannot use a person's credentials".to_owned(),
+                "name a project: `project:NAME`",
+            )
         } else {
             (format!("credentials of {scope} are for admins"), "leave it out to keep your own")
         };
@@ -138,9 +142,10 @@ pub async fn create(
     }
     // Whoever names a host has the server speak to it.
     if new.base_url.is_some() && !may_name_hosts(principal.role_everywhere()) {
-        let detail = "only an admin of the whole installation decides which hosts the server speaks to";
+        let detail = "only an admin of the whole installation decides which hosts the server connects to";
         return Err(Problem::new(Code::NotAllowed, detail).about("base_url").help("ask one"));
     }
+    check_secret(&principal, &new.secret)?;
     let kept = app.desk.add_credential(new, scope).await?;
     Ok((StatusCode::CREATED, Json(kept)))
 }
@@ -158,6 +163,7 @@ pub async fn rotate(
     Body(new): Body<NewSecret>,
 ) -> Result<Json<Credential>, Problem> {
     let credential = find(&app, &principal, &id).await?;
+    check_secret(&principal, &new.secret)?;
     Ok(Json(app.desk.rotate_credential(credential, new.secret).await?))
 }
 
@@ -174,6 +180,16 @@ pub async fn remove(
 ) -> Result<StatusCode, Problem> {
     find(&app, &principal, &id).await?;
     if app.store.remove_credential(&id).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+}
+
+/// A secret is taken out of everyone's texts and commands. A member's may therefore be no word that others could mean.
+fn check_secret(principal: &Principal, secret: &str) -> Result<(), Problem> {
+    if principal.role_everywhere() != Some(Role::Admin) && harvest_engine::could_hide_words(secret) {
+        let detail = "it does not look like a key: a secret is hidden wherever it appears, also in other people's work";
+        let problem = Problem::new(Code::BadSecret, detail).about("secret");
+        return Err(problem.help("copy the key from the vendor again; an admin of the installation can add any"));
+    }
+    Ok(())
 }
 
 async fn find(app: &App, principal: &Principal, id: &CredentialId) -> Result<Credential, Problem> {

@@ -94,7 +94,7 @@ pub async fn resume(
     resumed.map_err(|error| match error {
         Error::Store(harvest_store::Error::IllegalMove(refused)) => {
             let detail = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
-            Problem::new(Code::NotInterrupted, detail).help("POST /api/sessions/{id}/prompts asks a session for more")
+            Problem::new(Code::NotInterrupted, detail).help("POST /api/sessions/{id}/prompts sends a follow-up prompt")
         }
         error => error.into(),
     })?;
@@ -111,7 +111,7 @@ async fn interrupt(app: &App, principal: &Principal, id: &TaskId, asked: AskInte
     let how = Stopping::Interrupt { author: principal.user.clone(), reason };
     if !app.store.request_stop(id, how).await? {
         let detail = format!("task {} is not running: it is {}", id.short(), before.status);
-        return Err(Problem::new(Code::NotAtWork, detail).help("POST /api/tasks/{id}/cancel ends a task that waits"));
+        return Err(Problem::new(Code::NotAtWork, detail).help("to end a waiting task: POST /api/tasks/{id}/cancel"));
     }
     Ok((StatusCode::ACCEPTED, Concerns::task(app, &before), Json(tasks::visible(app, principal, id).await?)))
 }

@@ -8,7 +8,7 @@ mod comments;
 mod convoys;
 pub mod credentials;
 mod demo;
-mod health;
+pub mod health;
 mod interrupts;
 mod me;
 mod page;
@@ -142,7 +142,7 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         .merge(open)
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             tracing::error!("a request made the server panic");
-            Problem::new(Code::Internal, "the server broke down over this request").into_response()
+            Problem::new(Code::Internal, "the server failed while handling this request").into_response()
         }))
         .layer(from_fn(headers))
         .with_state(app.clone())

@@ -64,7 +64,7 @@ const MOST: u32 = 500;
 pub fn limit(asked: Option<u32>) -> Result<usize, Problem> {
     let limit = asked.unwrap_or(DEFAULT);
     if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad("limit", format!("limit is between 1 and {MOST}")));
+        return Err(Problem::bad("limit", format!("limit must be between 1 and {MOST}")));
     }
     Ok(limit as usize)
 }

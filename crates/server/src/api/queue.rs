@@ -1,11 +1,12 @@
-//! The queue at a glance, and how it is worked off.
+//! The queue at a glance, and its settings.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
-use harvest_core::Cost;
-use harvest_store::{Owner, OwnerKind, QueueSettings, Store};
+use harvest_core::{Cost, TaskId, Timestamp};
+use harvest_store::{Owner, OwnerKind, Spending, Store, WorkerAgents};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -15,6 +16,8 @@ use crate::state::App;
 
 const MOST_AGENTS: u32 = 1000;
 const LONGEST_CAP: usize = 1000;
+/// How many tasks of the queue are listed by themselves.
+const MOST_NEXT: usize = 50;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Queue {
@@ -29,18 +32,28 @@ pub struct Queue {
     /// Why some workers are not taking tasks at the moment.
     holding: Vec<String>,
     turns: Turns,
+    /// The tasks that workers take next, in this order; at most 50.
+    next: Vec<TaskId>,
     /// Tasks by status.
     tasks: BTreeMap<String, u64>,
     /// Failed tasks by reason.
     failures: BTreeMap<String, u64>,
     /// The cost of all tasks, including deleted ones.
     cost_usd: Cost,
+    /// What accounts have spent since midnight UTC.
+    today: Vec<SpentToday>,
     caps: Vec<Cap>,
 }
 
 impl Queue {
-    pub async fn read(store: &dyn Store) -> Result<Self, harvest_store::Error> {
-        let (state, owners) = (store.queue().await?, store.owners().await?);
+    /// `data` is the data directory of this machine, whose workers take nothing while it is full.
+    pub async fn read(store: &dyn Store, data: &Path, now: Timestamp) -> Result<Self, harvest_store::Error> {
+        let (state, owners, next) = (store.queue().await?, store.owners().await?, store.upcoming(MOST_NEXT).await?);
+        let spending = store.spending(&harvest_engine::day_of(now)).await?;
+        let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+        let mut holding: Vec<String> = owners.iter().filter_map(|owner| owner.holding.clone()).collect();
+        // A worker on a full disk cannot write down that it is.
+        holding.extend(harvest_engine::no_room(data).filter(|_| workers > 0 && holding.is_empty()));
         let process = |owner: &Owner| Process {
             id: owner.id.to_string(),
             kind: if owner.kind == OwnerKind::Server { "worker" } else { "run" },
@@ -51,9 +64,9 @@ impl Queue {
         Ok(Self {
             paused: state.settings.paused,
             agents: state.settings.agents,
-            workers: owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count(),
+            workers,
             processes: owners.iter().map(process).collect(),
-            holding: owners.into_iter().filter_map(|owner| owner.holding).collect(),
+            holding,
             turns: Turns {
                 ready: turns.ready,
                 blocked: turns.blocked,
@@ -61,11 +74,31 @@ impl Queue {
                 parked: turns.parked,
                 claimed: turns.claimed,
             },
+            next,
             tasks: state.tasks,
             failures: state.failures,
             cost_usd: state.cost_usd,
+            today: spending.into_iter().map(SpentToday::from).collect(),
             caps: state.caps.into_iter().map(|cap| Cap { name: cap.name, size: cap.size, used: cap.used }).collect(),
         })
+    }
+}
+
+/// What an account has spent since midnight UTC.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SpentToday {
+    /// `user:…`, `team:…` or `token:…`.
+    account: String,
+    /// The number of model calls.
+    calls: u64,
+    cost_usd: Cost,
+    /// Set aside for calls that are under way.
+    reserved_usd: Cost,
+}
+
+impl From<Spending> for SpentToday {
+    fn from(Spending { account, calls, cost_usd, reserved_usd, .. }: Spending) -> Self {
+        Self { account, calls, cost_usd, reserved_usd }
     }
 }
 
@@ -94,7 +127,7 @@ pub struct Turns {
 /// A limit on the turns with this name that run at the same time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Cap {
-    /// `repository:…`, `user:…` or `credential:…`.
+    /// `repository:` with a path or URL, `user:` with a name, or `credential:` with a vendor.
     name: String,
     size: u32,
     /// The number of turns that are running.
@@ -119,7 +152,7 @@ pub struct QueueChange {
     responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
-    Ok(Json(Queue::read(app.store.as_ref()).await?))
+    Ok(Json(Queue::read(app.store.as_ref(), app.data.path(), app.clock.now()).await?))
 }
 
 /// Pause or resume the queue, or change how many agents each worker runs
@@ -132,13 +165,11 @@ pub async fn change(State(app): State<App>, Body(change): Body<QueueChange>) -> 
     if change.agents.is_some_and(|agents| agents > MOST_AGENTS) {
         return Err(Problem::bad("agents", format!("there are at most {MOST_AGENTS} agents")));
     }
-    let before = app.store.queue_settings().await?;
-    let agents = match change.agents {
-        Some(0) => None,
-        Some(agents) => Some(agents),
-        None => before.agents,
-    };
-    app.store.set_queue(QueueSettings { paused: change.paused.unwrap_or(before.paused), agents }).await?;
+    let agents = change.agents.map(|agents| match agents {
+        0 => WorkerAgents::AsStarted,
+        agents => WorkerAgents::Exactly(agents),
+    });
+    app.store.change_queue(harvest_store::QueueChange { paused: change.paused, agents }).await?;
     get(State(app)).await
 }
 
@@ -146,7 +177,8 @@ pub async fn change(State(app): State<App>, Body(change): Body<QueueChange>) -> 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapChange {
-    /// `repository:…`, `user:…` or `credential:…`.
+    /// `repository:` with a name, path or URL, `user:` with a name, or `credential:` with a vendor (`anthropic`, `openai`,
+    /// `gemini`, `ollama`) or the ID of one of its credentials. A cap of a vendor counts the tasks of all its credentials.
     #[schema(min_length = 1, max_length = 1000)]
     name: String,
     /// The maximum number of turns at a time; `null`: no limit.
@@ -161,18 +193,18 @@ pub struct CapChange {
     responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn set_cap(State(app): State<App>, Body(change): Body<CapChange>) -> Result<Json<Queue>, Problem> {
-    let kind = change.name.split_once(':').filter(|(_, rest)| !rest.is_empty()).map(|(kind, _)| kind);
-    let has_kind = matches!(kind, Some("repository" | "user" | "credential"));
-    if !has_kind || change.name.len() > LONGEST_CAP || change.name.contains(char::is_control) {
-        return Err(Problem::bad("name", "it must begin with `repository:`, `user:` or `credential:`"));
+    if change.name.is_empty() || change.name.len() > LONGEST_CAP || change.name.contains(char::is_control) {
+        return Err(Problem::bad("name", format!("it must have 1 to {LONGEST_CAP} bytes and no control characters")));
     }
-    if change.size.is_some() && harvest_engine::cap_holds_access(&change.name) {
-        let detail = "it holds a user, a password, a query or a key, and names of caps are stored and shown";
+    if !harvest_engine::may_change_cap(app.store.as_ref(), &change.name, change.size).await? {
+        let detail = "it contains a user name, password, query or key; names of caps are stored and visible to others";
         return Err(Problem::bad("name", detail).help("name the repository as GET /api/repositories shows it"));
     }
     if change.size == Some(0) {
         return Err(Problem::bad("size", "it must be 1 or more; `null` takes the cap away"));
     }
-    app.store.set_cap(&harvest_engine::cap_name(&change.name), change.size).await?;
+    if let Err(unknown) = harvest_engine::set_cap(app.store.as_ref(), &change.name, change.size).await? {
+        return Err(Problem::bad("name", unknown.to_string()).help(unknown.help()));
+    }
     get(State(app)).await
 }

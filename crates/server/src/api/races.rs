@@ -49,7 +49,7 @@ impl AskRace {
             (_, Some(_)) if !self.agents.is_empty() => {
                 Err(bad("it names agents and a number; give only one of them".to_owned()))
             }
-            _ => Err(bad(format!("from 2 to {MOST_ENTRANTS} can race"))),
+            _ => Err(bad(format!("a race needs 2 to {MOST_ENTRANTS} entrants"))),
         }
     }
 }

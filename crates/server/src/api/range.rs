@@ -38,7 +38,7 @@ impl Range {
         tip: &str,
     ) -> Result<(String, String), Problem> {
         if self.context.is_some() && self.path.is_none() {
-            return Err(Problem::bad("context", "it takes the `path` of a file"));
+            return Err(Problem::bad("context", "it needs the `path` of a file"));
         }
         if self.from.is_none() && self.to.is_none() {
             return Ok((base.to_owned(), tip.to_owned()));

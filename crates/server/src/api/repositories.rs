@@ -150,7 +150,7 @@ pub async fn build_log(
     let data = app.data.clone();
     let read = tokio::task::spawn_blocking(move || prepare::build_log(&data, &repository)).await;
     read.map_err(|error| Problem::internal(&error))?.ok_or_else(|| {
-        let detail = "no build of this repository has said anything on this machine";
+        let detail = "there is no build log of this repository on this machine";
         Problem::new(Code::UnknownRepository, detail).help("`harvest repo build` makes its first snapshot")
     })
 }

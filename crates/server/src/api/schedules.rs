@@ -118,7 +118,7 @@ pub async fn create(
     new.task.check_kept()?;
     new.task.locate(&app, &principal).await?;
     if !new.task.after.is_empty() || new.task.source_url.is_some() {
-        return Err(Problem::bad("task", "what comes again waits for no task and comes from no address"));
+        return Err(Problem::bad("task", "a schedule has neither dependencies nor a source address"));
     }
     let made = app.desk.add_schedule(&new, principal.schedule_owner()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))

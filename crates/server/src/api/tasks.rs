@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Attempt, Code, ListedTask, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
-use harvest_store::{PlanVerdict, Store, TaskQuery};
+use harvest_store::{LinkEnd, PlanVerdict, Store, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -28,13 +28,60 @@ pub struct TaskDetail {
     pub sessions: Vec<Session>,
     /// Merge conflicts with other tasks that are neither merged nor abandoned.
     pub overlaps: Vec<Overlap>,
+    /// The newest pull request with the task's work.
+    pub pull_request: Option<TaskPullRequest>,
+}
+
+/// A pull request with a task's work.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct TaskPullRequest {
+    pub url: String,
+    /// Absent if the URL does not end with it.
+    pub number: Option<u64>,
+    pub state: TaskPullRequestState,
+}
+
+/// The state of a pull request, as far as Harvest was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPullRequestState {
+    Open,
+    Merged,
+    Closed,
+}
+
+impl TaskPullRequestState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Merged => "merged",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl TaskPullRequest {
+    async fn read(store: &dyn Store, sessions: &[Session]) -> Result<Option<Self>, harvest_store::Error> {
+        for session in sessions.iter().rev() {
+            let Some(link) = store.pull_request_of(&session.id).await? else { continue };
+            let state = match link.end {
+                None => TaskPullRequestState::Open,
+                Some((LinkEnd::Merged, _)) => TaskPullRequestState::Merged,
+                Some((LinkEnd::Closed, _)) => TaskPullRequestState::Closed,
+            };
+            let number = harvest_engine::issue_number(&link.url);
+            return Ok(Some(Self { url: link.url, number, state }));
+        }
+        Ok(None)
+    }
 }
 
 impl TaskDetail {
     pub async fn read(store: &dyn Store, id: &TaskId) -> Result<Self, harvest_store::Error> {
         let harvest_store::TaskDetail { task, sessions } = store.task(id).await?;
         let overlaps = store.overlaps(id).await?;
-        Ok(Self { task, sessions, overlaps })
+        let pull_request = TaskPullRequest::read(store, &sessions).await?;
+        Ok(Self { task, sessions, overlaps, pull_request })
     }
 }
 

@@ -86,7 +86,7 @@ pub async fn create(
     let user = ask.user.clone().unwrap_or_else(|| principal.user.clone());
     check_name("user", &user)?;
     if ask.user.is_some() && belongs_to_github(&user) {
-        let detail = "names that begin with `github:` or end in `[bot]` are those of people and programs on GitHub";
+        let detail = "names that begin with `github:` or end in `[bot]` are reserved for people and programs on GitHub";
         return Err(Problem::bad("user", detail));
     }
     if let Some(projects) = &ask.projects {
@@ -98,7 +98,7 @@ pub async fn create(
         }
     }
     if ask.expires_in_days.is_some_and(|days| !(1..=LONGEST_LIFE).contains(&days)) {
-        return Err(Problem::bad("expires_in_days", format!("a token lives between 1 and {LONGEST_LIFE} days")));
+        return Err(Problem::bad("expires_in_days", format!("a token is valid for 1 to {LONGEST_LIFE} days")));
     }
     let life = ask.expires_in_days.map(|days| std::time::Duration::from_secs(days * 24 * 60 * 60));
     let is_own = principal.is_person() && user == principal.user;
@@ -133,7 +133,7 @@ fn own_projects(
         return Err(Problem::new(Code::NotAllowed, detail).help("sign in by name, or ask an admin"));
     }
     if user != principal.user {
-        let detail = "only an admin of the installation makes tokens for others";
+        let detail = "only an admin of the installation can create tokens for others";
         return Err(Problem::new(Code::NotAllowed, detail).about("user").help("leave it out, or ask an admin"));
     }
     // Membership, and what they may everywhere, is what it is held to later, whenever it is used.

@@ -15,7 +15,7 @@ pub mod secret;
 
 pub use cookie::Cookie;
 pub use mint::Mint;
-pub use origin::{Origins, strict};
+pub use origin::{Origins, origin_of, strict};
 pub use passes::{Pass, Passes, Shows};
 pub use principal::{Principal, Way};
 
@@ -35,8 +35,9 @@ pub const TOKEN_PREFIX: &str = "hv_";
 /// The header in which our own page shows its half of the session's secret.
 pub const CSRF_HEADER: &str = "x-harvest-csrf";
 
-/// What gives up a right. Nobody who has taken a person's token can keep the person from it by using up their rate.
-const GIVEN_UP: &[&str] = &["session.logout", "token.revoke"];
+/// What a person finds and ends a stolen token or session with. These take from the rate of the asking token alone: a thief who
+/// uses up what the person may ask for, with another token, keeps nobody from them.
+const END_TOKENS: &[&str] = &["me.get", "session.logout", "token.list", "token.revoke"];
 
 /// In front of every operation of the API.
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
@@ -47,7 +48,7 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resu
     let allowed = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal);
     let teams = app.engine.tenancy().teams_of(&principal.user);
     // What is refused takes from the rate of the token alone.
-    let is_shared = allowed.as_ref().is_ok_and(|rule| !GIVEN_UP.contains(&rule.operation.as_str()));
+    let is_shared = allowed.as_ref().is_ok_and(|rule| !END_TOKENS.contains(&rule.operation.as_str()));
     let teams = is_shared.then_some(teams.as_slice());
     let standing = app.pace.take(app.store.as_ref(), &principal, teams, request.method()).await?;
     let principal = principal.needing(allowed?.role);

@@ -80,7 +80,7 @@ pub async fn strict(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 /// `https://harvest.example.com`, as a browser writes it in `Origin`.
-fn origin_of(url: &str) -> Result<String, Error> {
+pub fn origin_of(url: &str) -> Result<String, Error> {
     let refuse = |why| Error::BadPublicUrl { url: url.to_owned(), why };
     let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| refuse("it is not a URL"))?;
     let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme));

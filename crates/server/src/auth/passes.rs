@@ -91,9 +91,11 @@ impl Drop for Pass {
 /// Ends streams whose right is gone, as long as it is polled.
 pub async fn watch(app: App) {
     let mut woken = app.store.watch_queue();
+    // Said once, and not at every try.
+    let mut unread = false;
     loop {
         woken.mark_unchanged();
-        let sleep = match check(&app).await {
+        let sleep = match check(&app, &mut unread).await {
             Ok(next) => next,
             Err(error) => {
                 tracing::warn!(%error, "tokens of open streams cannot be looked at at the moment");
@@ -108,8 +110,8 @@ pub async fn watch(app: App) {
     }
 }
 
-/// Ends what has to, and says when to look again.
-async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
+/// Ends what has to, and says when to look again. `unread`: projects could not be read the last time.
+async fn check(app: &App, unread: &mut bool) -> Result<Duration, harvest_store::Error> {
     let mut ids: Vec<TokenId> = app.passes.lock().values().map(|holder| holder.principal.token.clone()).collect();
     if ids.is_empty() {
         return Ok(LONGEST);
@@ -118,11 +120,15 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
     ids.dedup();
     let tokens = app.store.tokens_by_id(&ids).await?;
     let mut longest = LONGEST;
-    if tokens.iter().any(|token| token.projects.is_some() || token.kind == TokenKind::Person)
-        && let Err(refusal) = app.desk.projects_changed().await
-    {
-        tracing::warn!(error = refusal.message, "projects cannot be read at the moment");
-        longest = AGAIN;
+    if tokens.iter().any(|token| token.projects.is_some() || token.kind == TokenKind::Person) {
+        let read = app.desk.projects_changed().await;
+        if let Err(refusal) = &read {
+            longest = AGAIN;
+            if !*unread {
+                tracing::warn!(error = refusal.message, "projects cannot be read at the moment");
+            }
+        }
+        *unread = read.is_err();
     }
     let now = app.clock.now();
     for token in tokens.iter().filter(|token| matches!(token.kind, TokenKind::Person | TokenKind::Personal)) {

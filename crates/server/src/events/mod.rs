@@ -90,7 +90,7 @@ pub async fn events(
     }
     let limit = since.limit.unwrap_or(100);
     if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad("limit", format!("limit is between 1 and {MOST}")));
+        return Err(Problem::bad("limit", format!("limit must be between 1 and {MOST}")));
     }
     let mut items = app.store.events(&session, after, limit as usize + 1).await?;
     let more = items.len() > limit as usize;

@@ -45,7 +45,7 @@ async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App, mu
     let (code, reason) = loop {
         let message = tokio::select! {
             biased;
-            () = app.closing.requested() => break (AWAY, format!("the server is ending; resume with after={}", subscription.sent())),
+            () = app.closing.requested() => break (AWAY, format!("the server is shutting down; resume with after={}", subscription.sent())),
             () = pass.ended() => break (REFUSAL, REFUSED.to_owned()),
             heard = socket.recv() => match heard {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,

@@ -48,7 +48,7 @@ pub fn stream(subscription: Subscription, app: App, pass: Pass) -> Response {
 async fn next(subscription: &mut Subscription, app: &App, beat: &mut Interval, pass: &mut Pass) -> (Bytes, Stage) {
     tokio::select! {
         biased;
-        () = closing(app) => (last(subscription.sent(), "closing", "the server is ending"), Stage::Over),
+        () = closing(app) => (last(subscription.sent(), "closing", "the server is shutting down"), Stage::Over),
         () = pass.ended() => (last(subscription.sent(), "refused", REFUSED), Stage::Over),
         next = subscription.next() => match next {
             Next::Frame(frame) => {

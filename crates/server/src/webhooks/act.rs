@@ -181,10 +181,13 @@ impl Acting<'_> {
         let session = self.app.store.session(&link.session).await?;
         let task = self.app.store.task(&session.task_id).await?.task;
         if let (Some(verdict), TaskStatus::AwaitingApproval) = (verdict, task.status) {
-            let action = if verdict == PlanVerdict::Rejected { "task.reject" } else { "task.approve" };
+            let (action, done) = match verdict {
+                PlanVerdict::Rejected => ("task.reject", "rejected"),
+                _ => ("task.approve", "approved"),
+            };
             describe(|entry| action.clone_into(&mut entry.action));
             self.app.engine.decide(&task, (&self.author(), None), verdict).await?;
-            return Ok(format!("decided on the plan of task {}", task.id));
+            return Ok(format!("{done} task {}", task.id));
         }
         if is_automatic(&self.author()) {
             if !self.may_go_on(&link.session).await? {

@@ -78,7 +78,8 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
         }
         Err(trouble) => {
             tracing::error!(delivery.id, error = trouble.message, "a delivery failed");
-            (format!("failed: {}", trouble.message), Some(trouble.code))
+            // It is stored and shown, and may repeat what GitHub or git said.
+            (format!("failed: {}", app.engine.clean(&trouble.message)), Some(trouble.code))
         }
     };
     app.store.settle_delivery(&delivery.id, &outcome, app.clock.now()).await?;

@@ -48,11 +48,11 @@ pub struct AuditQuery {
 /// Where a chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenChain {
-    #[error("entry {expected} is missing: entry {found} comes in its place")]
+    #[error("entry {expected} is missing: entry {found} is in its place")]
     Gap { expected: u64, found: u64 },
-    #[error("entry {number} does not follow the one before it: an entry was changed, removed or put in")]
+    #[error("entry {number} does not follow the one before it: an entry was changed, removed or inserted")]
     Torn { number: u64 },
-    #[error("entry {number} is not as it was written")]
+    #[error("entry {number} was changed after it was written")]
     Changed { number: u64 },
 }
 

@@ -84,6 +84,29 @@ pub struct QueueSettings {
     pub agents: Option<u32>,
 }
 
+/// A change of these settings. What is not named stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueChange {
+    pub paused: Option<bool>,
+    pub agents: Option<WorkerAgents>,
+}
+
+/// How many agents each worker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerAgents {
+    AsStarted,
+    Exactly(u32),
+}
+
+impl WorkerAgents {
+    pub(crate) fn number(self) -> Option<u32> {
+        match self {
+            Self::AsStarted => None,
+            Self::Exactly(number) => Some(number),
+        }
+    }
+}
+
 /// The queue at a glance. Costs as much as there are unfinished turns of each state at most.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct QueueState {

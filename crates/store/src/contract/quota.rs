@@ -63,11 +63,11 @@ pub enum Asker {
 /// A quota that leaves no room for what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaExceeded {
-    #[error("{holder} has {unfinished} tasks that have not ended, and may have {most}")]
+    #[error("{holder} has reached the limit for unfinished tasks: {unfinished} of {most}")]
     Unfinished { holder: String, unfinished: u64, most: u64 },
-    #[error("{holder} has begun {begun} tasks today, and may begin {most}")]
+    #[error("{holder} has reached the limit for tasks per day: {begun} of {most}")]
     Begun { holder: String, begun: u64, most: u64, renewed_in_s: u64 },
-    #[error("{holder} has spent {spent} today, and may spend {most}")]
+    #[error("{holder} has reached the limit for spending per day: {spent} of {most}")]
     Daily { holder: String, spent: Cost, most: Cost, renewed_in_s: u64 },
 }
 

@@ -5,6 +5,7 @@ use harvest_core::{
     Task, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::{Admission, Lease};
 
@@ -69,6 +70,22 @@ pub struct IdempotencyKey {
     pub key: String,
     /// Of everything that was asked for under this key.
     pub digest: String,
+}
+
+impl IdempotencyKey {
+    /// `asked` is everything that is asked for. It may hold a prompt with secrets, so only its digest is kept.
+    pub fn of(key: String, asked: &str) -> Self {
+        Self { key, digest: digest_of(asked) }
+    }
+
+    /// Whether the same was asked for under this key before. Rows of earlier versions have what was asked for itself.
+    pub(crate) fn is_of(&self, kept: &str) -> bool {
+        kept == self.digest || digest_of(kept) == self.digest
+    }
+}
+
+fn digest_of(asked: &str) -> String {
+    Sha256::digest(asked.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -139,4 +156,17 @@ pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub sessions: Vec<Session>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_known_again_by_its_digest_also_where_an_earlier_version_kept_all_of_it() {
+        let key = IdempotencyKey::of("once".to_owned(), "Mend it with canary");
+        assert!(key.digest.len() == 64 && !key.digest.contains("canary"), "{key:?}");
+        assert!(key.is_of(&key.digest) && key.is_of("Mend it with canary"));
+        assert!(!key.is_of("Mend it") && !key.is_of(&IdempotencyKey::of("once".to_owned(), "Mend it").digest));
+    }
 }

@@ -152,7 +152,7 @@ async fn known(db: &Connection, new: &[NewTask]) -> Result<HashMap<Option<String
     for task in new {
         let Some(key) = &task.key else { continue };
         let first = || Known { id: task.id.clone(), digest: key.digest.clone() };
-        if known.entry(key_of(task)).or_insert_with(first).digest != key.digest {
+        if !key.is_of(&known.entry(key_of(task)).or_insert_with(first).digest) {
             return Err(Error::KeyReused(key.key.clone()));
         }
     }

@@ -45,8 +45,8 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::contract::{
     Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
-    QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord, Schedule, Spending, Step,
-    Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    QueueChange, QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord, Schedule,
+    Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
 use connection::{Address, Connection};
@@ -244,7 +244,7 @@ impl Store for Postgres {
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let change = self.change(format!("task:{task}")).await?;
-        let done = queue::cancel(change.db()?, task, at, "cancelled before anyone worked on it").await;
+        let done = queue::cancel(change.db()?, task, at, "cancelled before it started").await;
         change.end(done).await
     }
 
@@ -344,9 +344,9 @@ impl Store for Postgres {
         overview::queue_settings(self.lend().await?.get()?).await
     }
 
-    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
+    async fn change_queue(&self, asked: QueueChange) -> Result<(), Error> {
         let change = self.change("queue".to_owned()).await?;
-        let done = settings::set_queue(change.db()?, settings).await;
+        let done = settings::change_queue(change.db()?, asked).await;
         change.end(done).await
     }
 

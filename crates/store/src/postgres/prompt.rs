@@ -56,7 +56,7 @@ async fn known(db: &Connection, new: &NewTurn) -> Result<Option<Turn>, Error> {
     let rows = db.query(sql, &[&text(&key.key)]).await?;
     match rows.as_slice() {
         [] => Ok(None),
-        [row, ..] if row.get::<_, &str>(1) != text(&key.digest) => Err(Error::KeyReused(key.key.clone())),
+        [row, ..] if !key.is_of(row.get(1)) => Err(Error::KeyReused(key.key.clone())),
         [row, ..] => read::turn(db, &decode::id(row.get(0))?).await.map(Some),
     }
 }

@@ -7,7 +7,7 @@ use super::create;
 use super::step::text;
 use super::tell::Teller;
 use crate::Error;
-use crate::contract::{NewTask, Owner, QueueSettings, SandboxRecord, Schedule, Template};
+use crate::contract::{NewTask, Owner, QueueChange, SandboxRecord, Schedule, Template, WorkerAgents};
 use crate::decode::{to_json, to_word};
 
 pub(super) async fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error> {
@@ -36,9 +36,13 @@ pub(super) async fn forget_sandbox(db: &Connection, id: &SandboxId) -> Result<()
     db.execute("DELETE FROM sandboxes WHERE id = $1", &[&id.as_str()]).await.map(drop)
 }
 
-pub(super) async fn set_queue(db: &Connection, settings: QueueSettings) -> Result<(), Error> {
-    let sql = "WITH changed AS (UPDATE queue SET paused = $1, agents = $2) SELECT harvest_wake()";
-    db.query(sql, &[&settings.paused, &settings.agents.map(i64::from)]).await.map(drop)
+pub(super) async fn change_queue(db: &Connection, change: QueueChange) -> Result<(), Error> {
+    let sql = "WITH changed AS (
+             UPDATE queue SET paused = coalesce($1, paused), agents = CASE WHEN $2 THEN $3 ELSE agents END)
+         SELECT harvest_wake()";
+    let QueueChange { paused, agents } = change;
+    let number = agents.and_then(WorkerAgents::number).map(i64::from);
+    db.query(sql, &[&paused, &agents.is_some(), &number]).await.map(drop)
 }
 
 pub(super) async fn set_cap(db: &Connection, name: &str, size: Option<u32>) -> Result<(), Error> {

@@ -36,8 +36,8 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use crate::Error;
 use crate::contract::{
     Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner,
-    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord, Schedule,
-    Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    PlanDecision, QueueChange, QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord,
+    Schedule, Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
 use elsewhere::Elsewhere;
@@ -353,7 +353,7 @@ impl Store for Sqlite {
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let task = task.clone();
-        let why = "cancelled before anyone worked on it";
+        let why = "cancelled before it started";
         let made = format!("task:{task}");
         self.change(made, move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
     }
@@ -465,8 +465,8 @@ impl Store for Sqlite {
         self.read(read::queue_settings).await
     }
 
-    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
-        self.change("queue".to_owned(), move |db, effects| write::settings::set_queue(db, effects, settings)).await
+    async fn change_queue(&self, change: QueueChange) -> Result<(), Error> {
+        self.change("queue".to_owned(), move |db, effects| write::settings::change_queue(db, effects, change)).await
     }
 
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error> {

@@ -19,8 +19,26 @@ pub enum State {
         owner: usize,
         fence: u64,
         until: Option<Timestamp>,
+        is_running: bool,
     },
+    /// No one holds it, and a person has to say how it continues.
+    Held(Held),
     Done(TaskStatus),
+}
+
+/// What a held turn waits for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Held {
+    Decision,
+    Resumption,
+}
+
+/// The result of a move by someone with a lease, which the state of the turn decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Expected {
+    Done,
+    StaleLease,
+    IllegalMove,
 }
 
 #[derive(Debug)]
@@ -145,8 +163,58 @@ impl Model {
         entry.fence = lease.fence;
         entry.fences.insert(entry.current, lease.fence);
         entry.tries += 1;
-        entry.state = State::Claimed { owner, fence: lease.fence, until };
+        entry.state = State::Claimed { owner, fence: lease.fence, until, is_running: false };
         self.leases.push((lease.clone(), place));
+    }
+
+    /// The turn is held by another worker from now on, in the state in which it was.
+    pub fn taken_over(&mut self, lease: Lease, heir: usize) {
+        let place = self.place(&lease.task);
+        let entry = &mut self.tasks[place];
+        assert!(lease.fence > entry.fence, "fencing numbers grow");
+        let State::Claimed { is_running, .. } = entry.state else { panic!("only a claimed turn is taken over") };
+        entry.fence = lease.fence;
+        entry.state = State::Claimed { owner: heir, fence: lease.fence, until: None, is_running };
+        self.leases.push((lease, place));
+    }
+
+    /// What comes of a move that is legal only while the agent runs, or only before.
+    pub fn expect(&self, lease: &Lease, place: usize, while_running: bool) -> Expected {
+        match self.tasks[place].state {
+            State::Claimed { is_running, .. } if self.holds(lease, place) => {
+                if is_running == while_running {
+                    Expected::Done
+                } else {
+                    Expected::IllegalMove
+                }
+            }
+            _ => Expected::StaleLease,
+        }
+    }
+
+    pub fn start(&mut self, place: usize) {
+        if let State::Claimed { is_running, .. } = &mut self.tasks[place].state {
+            *is_running = true;
+        }
+    }
+
+    pub fn hold(&mut self, place: usize, held: Held) {
+        self.tasks[place].state = State::Held(held);
+    }
+
+    /// Whether the turn was waiting for that. It is no new try to continue.
+    pub fn let_go(&mut self, place: usize, held: Held) -> bool {
+        let was_held = self.tasks[place].state == State::Held(held);
+        if was_held {
+            self.tasks[place].tries = 0;
+            self.settle(place);
+        }
+        was_held
+    }
+
+    /// Whether there was anything to reject.
+    pub fn reject(&mut self, place: usize) -> bool {
+        self.tasks[place].state == State::Held(Held::Decision) && self.cancel(place)
     }
 
     pub fn finish(&mut self, place: usize, status: TaskStatus) {
@@ -197,7 +265,10 @@ impl Model {
     }
 
     fn cancel_task(&mut self, place: usize) -> bool {
-        let waiting = matches!(self.tasks[place].state, State::Blocked | State::Available | State::Waiting { .. });
+        let waiting = matches!(
+            self.tasks[place].state,
+            State::Blocked | State::Available | State::Waiting { .. } | State::Held(_)
+        );
         if waiting {
             self.tasks[place].state = State::Done(TaskStatus::Cancelled);
             self.tasks[place].ends += 1;

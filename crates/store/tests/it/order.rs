@@ -1,7 +1,7 @@
 //! The order of work: priorities that age, first come first served inside, warm repositories, a paused queue.
 
 use harvest_core::Priority;
-use harvest_store::{Claim, QueueSettings};
+use harvest_store::{Claim, QueueChange, QueueSettings, WorkerAgents};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -86,12 +86,17 @@ on_both! {
         let submitted = submit(&store).await;
         assert_eq!(store.queue_settings().await.unwrap(), QueueSettings::default());
         let paused = QueueSettings { paused: true, agents: Some(5) };
-        store.set_queue(paused).await.unwrap();
+        // Each of two that change different settings at once is heard.
+        let pause = QueueChange { paused: Some(true), agents: None };
+        let resize = QueueChange { paused: None, agents: Some(WorkerAgents::Exactly(5)) };
+        let (paused_it, resized) = tokio::join!(store.change_queue(pause), store.change_queue(resize));
+        paused_it.and(resized).unwrap();
         assert_eq!(store.queue_settings().await.unwrap(), paused);
         assert_eq!(claim_all(&store).await, []);
         assert_eq!(claim(&store, &submitted.turn).await.turn, submitted.turn);
         let other = submit(&store).await;
-        store.set_queue(QueueSettings::default()).await.unwrap();
+        let as_before = QueueChange { paused: Some(false), agents: Some(WorkerAgents::AsStarted) };
+        store.change_queue(as_before).await.unwrap();
         assert_eq!(claim_all(&store).await, [other.task.id]);
         assert_eq!(store.queue().await.unwrap().settings, QueueSettings::default());
     }
@@ -107,7 +112,7 @@ on_both! {
             within(heard.changed()).await.unwrap();
         }
         soon.await.unwrap();
-        let soon = tokio::spawn(async move { here.set_queue(QueueSettings { paused: true, agents: None }).await.unwrap() });
+        let soon = tokio::spawn(async move { here.change_queue(QueueChange { paused: Some(true), agents: None }).await.unwrap() });
         while !there.queue_settings().await.unwrap().paused {
             within(heard.changed()).await.unwrap();
         }

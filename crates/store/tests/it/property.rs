@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, TaskStatus, Timestamp, TurnStatus,
+    EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, Prompt, TaskStatus, Timestamp, TurnStatus,
 };
-use harvest_store::{Admission, Claim, Error, NewTask, NewTurn, Step, Store};
+use harvest_store::{Admission, Claim, Error, NewTask, NewTurn, PlanDecision, PlanVerdict, Requester, Step, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::model::{CAPS, Model, State};
+use crate::model::{CAPS, Expected, Held, Model, State};
 use crate::support::make::*;
 use crate::support::place::Place;
 
@@ -24,6 +24,9 @@ enum Op {
     Pass { seconds: i64 },
     Start { lease: prop::sample::Index },
     Finish { lease: prop::sample::Index, completed: bool },
+    Hold { lease: prop::sample::Index, held: Held },
+    Decide { task: prop::sample::Index, verdict: PlanVerdict },
+    Resume { task: prop::sample::Index, prompted: bool },
     TryAgain { lease: prop::sample::Index, seconds: i64 },
     Cancel { task: prop::sample::Index },
     Retry { task: prop::sample::Index },
@@ -43,8 +46,12 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(owner, most, seconds)| Op::Claim { owner, most, seconds }),
         1 => (owner.clone(), 5..40i64).prop_map(|(owner, seconds)| Op::Heartbeat { owner, seconds }),
         2 => (1..30i64).prop_map(|seconds| Op::Pass { seconds }),
-        2 => index().prop_map(|lease| Op::Start { lease }),
+        5 => index().prop_map(|lease| Op::Start { lease }),
         5 => (index(), any::<bool>()).prop_map(|(lease, completed)| Op::Finish { lease, completed }),
+        4 => (index(), prop::sample::select(&[Held::Decision, Held::Resumption][..]))
+            .prop_map(|(lease, held)| Op::Hold { lease, held }),
+        3 => (index(), verdict()).prop_map(|(task, verdict)| Op::Decide { task, verdict }),
+        3 => (index(), any::<bool>()).prop_map(|(task, prompted)| Op::Resume { task, prompted }),
         2 => (index(), 1..30i64).prop_map(|(lease, seconds)| Op::TryAgain { lease, seconds }),
         2 => index().prop_map(|task| Op::Cancel { task }),
         2 => index().prop_map(|task| Op::Retry { task }),
@@ -52,6 +59,15 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..CAPS.len(), prop::option::weighted(0.8, 0..3u32)).prop_map(|(cap, size)| Op::SetCap { cap, size }),
         1 => owner.clone().prop_map(|owner| Op::Release { owner }),
         1 => (owner.clone(), owner).prop_map(|(dead, heir)| Op::TakeOver { dead, heir }),
+    ]
+}
+
+fn verdict() -> impl Strategy<Value = PlanVerdict> {
+    prop_oneof![
+        Just(PlanVerdict::Approved { changed: None }),
+        Just(PlanVerdict::Approved { changed: Some("z".into()) }),
+        Just(PlanVerdict::Again { comment: "z".into() }),
+        Just(PlanVerdict::Rejected),
     ]
 }
 
@@ -122,12 +138,49 @@ impl Run {
             }
             Op::Start { lease } => {
                 let Some((lease, place)) = self.lease(lease) else { return };
+                let expected = self.model.expect(&lease, place, false);
                 let started = self.store.append(&lease, Step::new(self.now, Vec::new()).moving(Move::Start)).await;
-                match started {
-                    Err(Error::StaleLease { .. }) => assert!(!self.model.holds(&lease, place)),
-                    Ok(_) | Err(Error::IllegalMove(_)) => assert!(self.model.holds(&lease, place)),
-                    Err(other) => panic!("{other:?}"),
+                assert_eq!(outcome(&started), expected, "{started:?}");
+                if expected == Expected::Done {
+                    self.model.start(place);
                 }
+            }
+            Op::Hold { lease, held } => {
+                let Some((lease, place)) = self.lease(lease) else { return };
+                let expected = self.model.expect(&lease, place, true);
+                let result = match held {
+                    Held::Decision => self.store.ask_approval(&lease, self.now, Vec::new()).await,
+                    Held::Resumption => self.store.interrupt(&lease, self.now, Vec::new()).await,
+                };
+                assert_eq!(outcome(&result), expected, "{result:?}");
+                if expected == Expected::Done {
+                    self.model.hold(place, held);
+                }
+            }
+            Op::Decide { task, verdict } => {
+                let Some(place) = self.task(task) else { return };
+                let id = self.model.tasks[place].new.id.clone();
+                let by = self.requester(place);
+                let rejected = verdict == PlanVerdict::Rejected;
+                let decided = self.store.decide(&id, PlanDecision { by, verdict }, self.now).await;
+                let legal = if rejected { self.model.reject(place) } else { self.model.let_go(place, Held::Decision) };
+                assert_eq!(
+                    outcome(&decided),
+                    if legal { Expected::Done } else { Expected::IllegalMove },
+                    "{decided:?}"
+                );
+            }
+            Op::Resume { task, prompted } => {
+                let Some(place) = self.task(task) else { return };
+                let id = self.model.tasks[place].new.id.clone();
+                let prompt = prompted.then(|| Prompt::new("z").unwrap());
+                let resumed = self.store.resume(&id, self.requester(place), prompt, self.now).await;
+                let legal = self.model.let_go(place, Held::Resumption);
+                assert_eq!(
+                    outcome(&resumed),
+                    if legal { Expected::Done } else { Expected::IllegalMove },
+                    "{resumed:?}"
+                );
             }
             Op::Finish { lease, completed } => {
                 let Some((lease, place)) = self.lease(lease) else { return };
@@ -143,7 +196,10 @@ impl Run {
                     }
                     Err(Error::StaleLease { .. }) => assert!(!self.model.holds(&lease, place)),
                     // It was never started.
-                    Err(Error::IllegalMove(_)) => assert!(completed && self.model.holds(&lease, place)),
+                    Err(Error::IllegalMove(_)) => {
+                        assert!(completed);
+                        assert_eq!(self.model.expect(&lease, place, true), Expected::IllegalMove);
+                    }
                     Err(other) => panic!("{other:?}"),
                 }
             }
@@ -195,14 +251,15 @@ impl Run {
                 let taken = self.store.take_over(&self.owners[dead], &self.owners[heir], None).await.unwrap();
                 assert_eq!(taken.len(), self.model.held_by(dead).len());
                 for lease in taken {
-                    let place = self.model.place(&lease.task);
-                    assert!(lease.fence > self.model.tasks[place].fence);
-                    self.model.tasks[place].fence = lease.fence;
-                    self.model.tasks[place].state = State::Claimed { owner: heir, fence: lease.fence, until: None };
-                    self.model.leases.push((lease, place));
+                    self.model.taken_over(lease, heir);
                 }
             }
         }
+    }
+
+    /// Someone who counts against the same caps as the task.
+    fn requester(&self, place: usize) -> Requester {
+        Requester { caps: self.model.tasks[place].new.caps.clone(), ..requester("lin", None) }
     }
 
     fn lease(&self, index: prop::sample::Index) -> Option<(harvest_store::Lease, usize)> {
@@ -247,9 +304,16 @@ impl Run {
                     matches!(turn, TurnStatus::Ready | TurnStatus::Parked) && detail.task.status == TaskStatus::Pending
                 }
                 State::Waiting { .. } => turn == TurnStatus::Waiting && detail.task.status == TaskStatus::Pending,
-                State::Claimed { .. } => {
-                    let working = matches!(detail.task.status, TaskStatus::Provisioning | TaskStatus::Running);
-                    turn == TurnStatus::Claimed && working
+                State::Claimed { is_running, .. } => {
+                    let expected = if *is_running { TaskStatus::Running } else { TaskStatus::Provisioning };
+                    turn == TurnStatus::Claimed && detail.task.status == expected
+                }
+                State::Held(held) => {
+                    let expected = match held {
+                        Held::Decision => TaskStatus::AwaitingApproval,
+                        Held::Resumption => TaskStatus::Interrupted,
+                    };
+                    turn == TurnStatus::Held && detail.task.status == expected
                 }
                 State::Done(status) => turn == TurnStatus::Done && detail.task.status == *status,
             };
@@ -314,6 +378,15 @@ impl Run {
             let held = full.iter().any(|cap| of(place, cap) && is_behind(cap));
             assert!(held, "task {place} is parked although it goes before one that has a place");
         }
+    }
+}
+
+fn outcome<T: std::fmt::Debug>(result: &Result<T, Error>) -> Expected {
+    match result {
+        Ok(_) => Expected::Done,
+        Err(Error::StaleLease { .. }) => Expected::StaleLease,
+        Err(Error::IllegalMove(_)) => Expected::IllegalMove,
+        Err(other) => panic!("{other:?}"),
     }
 }
 

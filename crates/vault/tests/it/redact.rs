@@ -149,3 +149,32 @@ fn a_secret_that_is_learned_later_is_found_by_everyone_who_redacts() {
     assert_eq!(streamed, "x [redacted] y");
     assert!(!format!("{redactor:?}").contains("canary"));
 }
+
+#[test]
+fn a_name_may_hold_a_word_a_path_or_an_address_that_is_kept_as_a_secret_but_nothing_that_looks_random() {
+    let words = [
+        "production",
+        "https://",
+        "https://models.example.com/v1",
+        "release-2026-11-18",
+        "team/checkout-service",
+        "correct horse battery staple",
+    ];
+    let known = redactor(&words);
+    for word in words {
+        assert!(!known.finds_in_name(word), "{word}");
+        assert_eq!(known.redact(word), "[redacted]", "text is redacted as before: {word}");
+    }
+    assert!(known.finds_in_name("sk-ant-api03-canary0123456789abcdefgh"), "a shape counts whatever is kept");
+    let random = [
+        "k3yW1thoutShape9",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "canaryofthenamesinthevault",
+        "3q2+7w/ZmFrZSBz1ZWNyZXQ5gY2FuYXJ5/A==",
+    ];
+    let known = redactor(&random);
+    for secret in random {
+        assert!(known.finds_in_name(&format!("release-{secret}-2")), "{secret}");
+        assert!(!redactor(&[]).finds_in_name(secret), "{secret}");
+    }
+}

@@ -43,10 +43,10 @@ pub fn read_counts(output: &str) -> Counts {
         rspec,
     ];
     // These read what others print as well, so they count only where there is nothing better.
-    let shared: [Reader; 2] = [worded, none];
+    let shared: [Reader; 3] = [worded, tap, none];
     let prints_tap = [node as Reader, ava, bats].iter().any(|read| read(&lines).is_some());
-    let tap: Option<Reader> = (!prints_tap).then_some(tap);
-    let sum = own.iter().chain(&tap).filter_map(|read| read(&lines)).reduce(|mut sum, next| {
+    let whole_tap: Option<Reader> = (!prints_tap && names_all_tests(&lines)).then_some(tap);
+    let sum = own.iter().chain(&whole_tap).filter_map(|read| read(&lines)).reduce(|mut sum, next| {
         sum.add(next);
         sum
     });
@@ -317,6 +317,11 @@ fn go(lines: &[String]) -> Option<Counts> {
     (counts.executed() != Some(0)).then_some(counts)
 }
 
+/// Whether TAP has a line for each test. A suite may print `not ok` alone, and count the others in a summary of its own.
+fn names_all_tests(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.starts_with("ok ") || line.starts_with("1.."))
+}
+
 /// `ok 1 - name` and `not ok 2 - name`.
 fn tap(lines: &[String]) -> Option<Counts> {
     let numbered = |line: &str, word: &str| {
@@ -436,6 +441,18 @@ mod tests {
             (format!("{gradle}\n1 test completed, 1 failed\n{passing}"), Counts::of(6, 2, 1)),
         ] {
             assert_eq!(read_counts(&output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_suite_that_names_failures_alone_is_counted_by_its_summary() {
+        for (output, expected) in [
+            ("not ok 1 - divides\n1 passed, 1 failed", Counts::of(1, 1, 0)),
+            ("not ok 1 - divides", Counts::of(0, 1, 0)),
+            ("not ok 1 - divides\n1..1\n5 passed", Counts::of(0, 1, 0)),
+            ("ok 1 - adds\nnot ok 2 - divides\n5 passed", Counts::of(1, 1, 0)),
+        ] {
+            assert_eq!(read_counts(output), expected, "{output}");
         }
     }
 

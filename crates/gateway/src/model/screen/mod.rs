@@ -83,13 +83,13 @@ impl Refusal {
     pub(super) fn message(&self) -> String {
         let code = Code::ServerTool;
         match self {
-            Self::NotUnderstood(reason) => format!("the request's body is not understood: {reason}"),
+            Self::NotUnderstood(reason) => format!("the request's body cannot be parsed: {reason}"),
             Self::Closed { field, tool } => format!(
-                "`{field}` asks the vendor for `{tool}`, which works outside the sandbox and is not open to this session: \
-                 leave it out and use tools and sources of the sandbox, or have an admin of the project add \"{tool}\" to \
+                "`{field}` asks the vendor for `{tool}`, which runs outside the sandbox and is not allowed in this session: \
+                 leave it out and use tools and sources inside the sandbox, or have an admin of the project add \"{tool}\" to \
                  server_tools in [models] of its settings ({code}; tasks of strangers never get it)"
             ),
-            Self::Never { field, reason } => format!("`{field}` is not open to any session: {reason} ({code})"),
+            Self::Never { field, reason } => format!("`{field}` is not allowed in any session: {reason} ({code})"),
         }
     }
 }

@@ -221,8 +221,9 @@ async fn located(app: &App, project: &str, listed: Vec<String>) -> Result<Vec<St
             let detail = format!("`{}` is not a known repository, an absolute path or a URL", source.escape_debug());
             return Err(Problem::bad("repositories", detail).help("see GET /api/repositories"));
         }
-        if harvest_engine::address_holds_access(&source) {
-            let detail = "an address holds a user, a password, a query or a key, and addresses are stored and shown";
+        if harvest_engine::check_address("repositories", &source).is_err() {
+            let detail =
+                "an address contains a user name, password, query or key; addresses are stored and visible to others";
             return Err(Problem::bad("repositories", detail).help("leave it out, and let git find it"));
         }
         let taken = others.iter().find(|one| one.name != project && one.repositories.contains(&source));

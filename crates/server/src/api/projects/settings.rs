@@ -105,8 +105,9 @@ pub async fn put(
     let settings = Value::Object(ask.settings);
     let text = settings.to_string();
     if harvest_engine::redact(&text) != text {
-        let problem = Problem::bad("settings", "a setting holds a key: settings are shown to everyone in the project");
-        return Err(problem.help("keep it with `harvest credential add` or POST /api/credentials"));
+        let problem =
+            Problem::bad("settings", "a setting contains a key; settings are visible to everyone in the project");
+        return Err(problem.help("store it with `harvest credential add` or POST /api/credentials"));
     }
     app.desk
         .check_settings(&name, &Value::Object(before), &settings, reach)

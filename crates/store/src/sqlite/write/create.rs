@@ -79,7 +79,7 @@ fn known(db: &Connection, new: &NewTask) -> Result<Option<Submitted>, Error> {
         .query_row([&key.key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
         .optional()?;
     let Some((id, digest)) = found else { return Ok(None) };
-    if digest != key.digest {
+    if !key.is_of(&digest) {
         return Err(Error::KeyReused(key.key.clone()));
     }
     let detail = read::task_detail(db, &decode::id(&id)?)?;

@@ -85,7 +85,7 @@ fn known(db: &Connection, new: &NewTurn) -> Result<Option<Turn>, Error> {
         .optional()?;
     match found {
         None => Ok(None),
-        Some((_, digest)) if digest != key.digest => Err(Error::KeyReused(key.key.clone())),
+        Some((_, digest)) if !key.is_of(&digest) => Err(Error::KeyReused(key.key.clone())),
         Some((id, _)) => read::turn(db, &decode::id(&id)?).map(Some),
     }
 }

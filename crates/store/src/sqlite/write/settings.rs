@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::{Effects, create};
 use crate::Error;
-use crate::contract::{NewTask, Owner, OwnerKind, QueueSettings, SandboxRecord, Schedule, Template};
+use crate::contract::{NewTask, Owner, OwnerKind, QueueChange, SandboxRecord, Schedule, Template, WorkerAgents};
 use crate::decode;
 
 pub(crate) fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error> {
@@ -46,8 +46,12 @@ pub(crate) fn forget_sandbox(db: &Connection, id: &SandboxId) -> Result<(), Erro
     Ok(())
 }
 
-pub(crate) fn set_queue(db: &Connection, effects: &mut Effects, settings: QueueSettings) -> Result<(), Error> {
-    db.execute("UPDATE queue SET paused = ?1, agents = ?2", params![settings.paused, settings.agents])?;
+pub(crate) fn change_queue(db: &Connection, effects: &mut Effects, change: QueueChange) -> Result<(), Error> {
+    let QueueChange { paused, agents } = change;
+    db.execute(
+        "UPDATE queue SET paused = coalesce(?1, paused), agents = CASE WHEN ?2 THEN ?3 ELSE agents END",
+        params![paused, agents.is_some(), agents.and_then(WorkerAgents::number)],
+    )?;
     effects.queue = true;
     Ok(())
 }
