@@ -153,7 +153,10 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     stop() {
       over = true;
       clearTimeout(timer);
-      socket?.close();
+      // Its close event comes later and must find nothing left to do.
+      const own = socket;
+      socket = null;
+      own?.close();
     },
   };
 }

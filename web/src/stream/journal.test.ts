@@ -178,6 +178,24 @@ describe("following", () => {
     expect(sockets).toHaveLength(3);
     vi.useRealTimers();
   });
+
+  it("ends when it is stopped with events that nobody has drawn yet", () => {
+    vi.stubGlobal("location", { href: "http://127.0.0.1:7070/sessions/s" });
+    const journal = new Journal();
+    const sockets: Fake[] = [];
+    const open = (url: string) => {
+      sockets.push(new Fake(url));
+      return sockets[0] as unknown as WebSocket;
+    };
+    const frames: (() => void)[] = [];
+    const followed = follow("s", journal, 0, () => {}, { open, page: nothing, soon: (work) => void frames.push(work) });
+    sockets[0]!.onopen();
+    range(1, 3).forEach((one) => sockets[0]!.onmessage({ data: JSON.stringify(one) }));
+    followed.stop();
+    sockets[0]!.onclose();
+    frames.forEach((work) => work());
+    expect([journal.after, sockets.length]).toEqual([0, 1]);
+  });
 });
 
 const nothing = () => Promise.resolve([]);
