@@ -37,16 +37,16 @@ async fn find_cap(store: &dyn Store, name: &str) -> Result<Result<String, Unknow
     Ok(counted_as(name, &store.repositories().await?, &credentials))
 }
 
-/// The name under which a cap is kept that a person means by `name`: the one that turns count against or, of caps that nothing
-/// counts against, exactly this one.
+/// The name under which a cap is kept that a person means by `name`: exactly this one, also where nothing counts against it any
+/// more, or the one that turns count against.
 pub(crate) async fn find_kept_cap(store: &dyn Store, name: &str) -> Result<Option<String>, harvest_store::Error> {
     let counted = find_cap(store, name).await?.ok();
     let caps = store.queue().await?.caps;
     let is_kept = |name: &String| caps.iter().any(|cap| cap.name == *name);
-    Ok(counted.into_iter().chain([name.to_owned()]).find(is_kept))
+    Ok([name.to_owned()].into_iter().chain(counted).find(is_kept))
 }
 
-/// Sets or removes a cap, in one change. One whose name nothing counts against can be removed, too.
+/// Sets or removes a cap. One whose name nothing counts against can be removed, too.
 pub async fn set_cap(
     store: &dyn Store,
     name: &str,
@@ -193,6 +193,21 @@ mod tests {
         let own = Host::new(Some("https://github.example.com")).unwrap();
         assert_eq!(counted("github:ada/x", Some(&own)), Some("https://github.example.com/ada/x".to_owned()));
         assert_eq!(counted_as("repository:../shop", &repositories, &[]), Err(UnknownCap::Repository("../shop".into())));
+    }
+
+    #[tokio::test]
+    async fn a_cap_that_nothing_counts_against_is_removed_and_not_the_one_that_it_could_mean() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = harvest_store::Sqlite::open(&folder.path().join("harvest.db")).unwrap();
+        let [kept, meant] = ["user:Ada@github.com", "user:ada@github.com"];
+        for name in [kept, meant] {
+            store.set_cap(name, Some(1)).await.unwrap();
+        }
+        set_cap(&store, kept, None).await.unwrap().unwrap();
+        let left = || async { store.queue().await.unwrap().caps.into_iter().map(|cap| cap.name).collect::<Vec<_>>() };
+        assert_eq!(left().await, [meant]);
+        set_cap(&store, kept, None).await.unwrap().unwrap();
+        assert_eq!(left().await, Vec::<String>::new());
     }
 
     #[test]

@@ -139,7 +139,8 @@ impl Turn {
         Ok(Outcome { exit_code: i32::from(!found.is_empty()), output: found.join("\n"), took: began.elapsed() })
     }
 
-    /// Looks for keys in every commit that would leave, also in one that a later one takes back.
+    /// Looks for keys in every commit that would leave, also in one that a later one takes back: in what it adds, in the names of
+    /// its new files, and in its message and author.
     async fn scan(&self, commit: &str) -> Result<Outcome, Halt> {
         let began = Instant::now();
         let commits = self.repository.commits(&self.task.base, commit).await?;
@@ -148,13 +149,18 @@ impl Turn {
         if commits.len() >= MOST_COMMITS {
             found.push(format!("there may be one: {MOST_COMMITS} or more commits cannot be scanned"));
         }
+        let redactor = &self.engine.options.redactor;
+        let is_secret = |line: &str| line.contains(PRIVATE_KEY) || redactor.finds(line);
         for id in commits.into_iter().map(|commit| commit.id).chain([commit.to_owned()]) {
             let diff = self.repository.whole_diff(&before, &id).await?;
-            let redactor = &self.engine.options.redactor;
-            let is_secret =
-                |line: &str| line.contains(PRIVATE_KEY) || matches!(redactor.redact(line), std::borrow::Cow::Owned(_));
-            for finding in findings(&String::from_utf8_lossy(&diff), is_secret) {
-                let told = format!("{finding} in {}", id.get(..10).unwrap_or(&id));
+            let mut places = findings(&String::from_utf8_lossy(&diff), is_secret);
+            let names = self.repository.new_paths(&before, &id).await?;
+            places.extend(names.iter().any(|name| is_secret(name)).then(|| "the name of a file".to_owned()));
+            let object = self.repository.commit_object(&id).await?;
+            let is_told = String::from_utf8_lossy(&object).lines().any(is_secret);
+            places.extend(is_told.then(|| "the message or author".to_owned()));
+            for place in places {
+                let told = format!("{place} in {}", id.get(..10).unwrap_or(&id));
                 if found.len() < MOST_FINDINGS && !found.contains(&told) {
                     found.push(told);
                 }

@@ -62,10 +62,27 @@ pub fn looks_like_a_key(text: &str) -> bool {
 }
 
 /// Whether a secret, once it is stored, could hide what others write: secrets are redacted from everyone's texts, and this one
-/// neither has the shape of a well-known vendor's key nor looks random.
+/// neither has the shape of a well-known vendor's key nor is a random token.
 pub fn could_hide_words(secret: &str) -> bool {
-    secret.len() >= MIN_SECRET_BYTES && !looks_like_a_key(secret) && !looks_random(secret)
+    secret.len() >= MIN_SECRET_BYTES && !looks_like_a_key(secret) && !is_random_token(secret)
 }
+
+/// Whether a secret is one token that nobody writes by chance. A command, a path, an identifier such as
+/// `AbstractAuthenticationProcessingFilter`, the hash of a commit or of a file, and an ID of Harvest's own are none.
+fn is_random_token(secret: &str) -> bool {
+    let digest = secret.rsplit_once(':').map_or(secret, |(_, digest)| digest);
+    let is_hash = DIGESTS.contains(&digest.len()) && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_one_word = !secret.contains(char::is_whitespace) && !secret.contains("://");
+    let numbers = secret.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+    secret.len() >= MIN_TOKEN_BYTES && is_one_word && !is_hash && numbers.count() >= MIN_NUMBERS && looks_random(secret)
+}
+
+/// A shorter random token may be an ID.
+const MIN_TOKEN_BYTES: usize = 20;
+/// Runs of digits of a random token. An identifier of a program rarely has so many.
+const MIN_NUMBERS: usize = 2;
+/// The lengths of SHA-1, SHA-256 and SHA-512, in hexadecimal digits.
+const DIGESTS: [usize; 3] = [40, 64, 128];
 
 /// Whether the address of a repository in a file holds what someone gets in with: addresses are stored and visible to others.
 pub fn address_holds_access(address: &str) -> bool {
@@ -128,7 +145,22 @@ mod tests {
         for secret in [SHAPED, KEPT, "0123456789abcdef0123456789abcdef", "short", ""] {
             assert!(!could_hide_words(secret), "{secret}");
         }
-        for words in ["cargo te", "cargo test --workspace", "https://", "https://git.example.com/", "production"] {
+        let commit = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b";
+        let digest = format!("sha256:{commit}3e2c0a5d8f1b4c7e9a6d0f2c");
+        for words in [
+            "cargo te",
+            "cargo test --workspace",
+            "https://",
+            "https://git.example.com/",
+            "https://build7.example.com/job/a1b2c3d4e5f6a7b8",
+            "production",
+            "AbstractAuthenticationProcessingFilter",
+            "mvn -Dtest=CustomerAccountRepositoryIntegrationTest test",
+            "pytest tests/a1b2c3d4e5f6a7b8c9d0e1f2",
+            "k3d9w8x7v6t5s4r3",
+            commit,
+            &digest,
+        ] {
             assert!(could_hide_words(words), "{words}");
         }
     }

@@ -100,7 +100,7 @@ pub async fn keep(
     let (sealed, sealing) = keychain(installation).seal(&credential, secret)?;
     let record = CredentialRecord { credential: credential.clone(), sealed: sealed.to_string() };
     // A server runs on: nothing that it writes down from here on shows the secret.
-    installation.learn(&github::secrets_of(&credential.provider, secret))?;
+    installation.learn(github::secrets_of(&credential.provider, secret)).await?;
     let added = installation.store.add_credential(record).await;
     drop(sealing);
     added.map_err(|error| {
@@ -172,7 +172,7 @@ pub async fn replace(
         Failure::refused(Code::BadSecret, message, "use another secret, or add it as a credential with another name")
     })?;
     let (sealed, sealing) = keychain(installation).seal(credential, secret)?;
-    installation.learn(&github::secrets_of(&credential.provider, secret))?;
+    installation.learn(github::secrets_of(&credential.provider, secret)).await?;
     let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
     let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
     let replaced = installation.store.replace_credential(&credential.id, new).await;

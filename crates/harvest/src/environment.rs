@@ -307,8 +307,9 @@ fn name_in(accounts: &str, uid: u32) -> Option<String> {
 
 #[expect(clippy::disallowed_methods, reason = "a program of the system, without anyone's environment")]
 fn asked_of_the_system(uid: u32) -> String {
-    let asked = std::process::Command::new("getent")
-        .args(["passwd", &uid.to_string()])
+    // A directory server that does not answer holds up nobody for longer.
+    let asked = std::process::Command::new("timeout")
+        .args(["2", "getent", "passwd", &uid.to_string()])
         .env_clear()
         .env("PATH", SYSTEM_PATH)
         .output();

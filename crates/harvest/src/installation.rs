@@ -91,8 +91,11 @@ pub struct Installation {
 
 impl Installation {
     /// From when this returns, this process redacts the secrets.
-    pub fn learn(&self, secrets: &[SecretString]) -> Result<(), Failure> {
-        self.redactor.learn(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+    pub async fn learn(&self, secrets: Vec<SecretString>) -> Result<(), Failure> {
+        let redactor = self.redactor.clone();
+        let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
+        let learning = tokio::task::spawn_blocking(move || redactor.learn(&secrets));
+        learning.await.map_err(|error| internal(&error))?.map_err(|error| internal(&error))
     }
 
     /// Keys for models as of now: someone may have added or removed one since this process started.
@@ -101,7 +104,7 @@ impl Installation {
         let keychain = Keychain::of(&self.environment, self.data.path());
         let opening = tokio::task::spawn_blocking(move || keychain.open(records).0);
         let opened = opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
-        self.learn(&opened.iter().flat_map(github::secrets).collect::<Vec<_>>())?;
+        self.learn(opened.iter().flat_map(github::secrets).collect()).await?;
         Ok(self.environment.model_keys()?.and_of(&opened))
     }
 

@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use harvest_core::Code;
+use harvest_core::{Code, Role};
 use harvest_store::{Rate, Store, Taken};
 
 use crate::auth::{Principal, is_safe};
@@ -29,6 +29,10 @@ const MOST_REFUSALS: usize = 10_000;
 const ROUNDING: Duration = Duration::from_millis(1);
 /// A team may ask for so many times what one person may.
 const TEAM: u32 = 5;
+/// Operations that store a secret, and how many a person may ask for in a minute who is no admin of the installation: every secret
+/// is looked for, in all that the server writes, as long as it runs.
+const SECRETS: [&str; 2] = ["credential.create", "credential.rotate"];
+const MOST_SECRETS: u32 = 10;
 /// Of one address in a minute.
 const SIGN_INS: u32 = 120;
 const WEBHOOKS: u32 = 1_200;
@@ -202,9 +206,13 @@ impl Limiter {
         principal: &Principal,
         teams: Option<&[String]>,
         method: &Method,
+        operation: &str,
     ) -> Result<Standing, Problem> {
         let is_read = is_safe(method);
-        let shares = self.shares(principal, teams, is_read);
+        let mut shares = self.shares(principal, teams, is_read);
+        if SECRETS.contains(&operation) && principal.role_everywhere() != Some(Role::Admin) {
+            shares.push(of_secrets(&principal.user));
+        }
         if !is_read {
             let rates: Vec<Rate> = shares.iter().map(|share| share.rate.clone()).collect();
             let asked = Instant::now();
@@ -245,6 +253,12 @@ impl Limiter {
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Of the secrets that a person stores.
+fn of_secrets(user: &str) -> Share {
+    let rate = Rate { key: format!("secrets:{user}"), quota: MOST_SECRETS };
+    Share { holder: format!("user {user}"), name: "new secrets", rate }
 }
 
 /// An address; of IPv6 the network that one customer has.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
@@ -24,7 +24,13 @@ pub struct Error(#[from] BuildError);
 /// Cheap to clone; holds the secrets in clear for as long as it lives. Secrets can be added at any time, and all clones know
 /// them from then on.
 #[derive(Clone)]
-pub struct Redactor(Arc<RwLock<Arc<Known>>>);
+pub struct Redactor(Arc<Shared>);
+
+struct Shared {
+    known: RwLock<Arc<Known>>,
+    /// Held while searching for more secrets is prepared, so that of two that learn at the same time neither is forgotten.
+    learning: Mutex<()>,
+}
 
 /// What is looked for, as it was at one moment.
 pub(crate) struct Known {
@@ -56,7 +62,8 @@ impl Redactor {
     /// Secrets of fewer than eight bytes are not looked for: they would redact ordinary words.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Result<Self, Error> {
         let forms = secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
-        Ok(Self(Arc::new(RwLock::new(Arc::new(Known::new(forms)?)))))
+        let known = RwLock::new(Arc::new(Known::new(forms)?));
+        Ok(Self(Arc::new(Shared { known, learning: Mutex::new(()) })))
     }
 
     /// The one redactor of this process. Whatever writes something down uses it, from the first log line on, and it learns every
@@ -84,7 +91,7 @@ impl Redactor {
         known.in_names.is_match(name) || known.shapes.find(name.as_bytes(), 0).is_some()
     }
 
-    /// From when this returns, the secrets are redacted like all others.
+    /// From when this returns, the secrets are redacted like all others. It takes a moment; others redact meanwhile.
     pub fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) -> Result<(), Error> {
         let more: Vec<String> =
             secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
@@ -92,16 +99,16 @@ impl Redactor {
         if is_known(&self.known()) {
             return Ok(());
         }
-        // Held while searching is prepared, so that of two that learn at the same time neither is forgotten.
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let forms = known.forms.iter().cloned().chain(more).collect();
-        *known = Arc::new(Known::new(forms)?);
+        let _learning = self.0.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let forms = self.known().forms.iter().cloned().chain(more).collect();
+        let new = Arc::new(Known::new(forms)?);
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
 
     /// What is known now, for as long as several questions have to be answered alike.
     pub(crate) fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The end of `text`, of `most` bytes, with a [`MARK`] for every secret, also for one that begins before it. Half a secret is

@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// Kills a child that has not ended, with all its descendants, when it is dropped.
 ///
@@ -45,7 +45,8 @@ impl Drop for KillAll {
 #[derive(Debug)]
 struct Process {
     pid: Pid,
-    handle: OwnedFd,
+    /// `None` where there was no room for another descriptor.
+    handle: Option<OwnedFd>,
     stat: Stat,
 }
 
@@ -61,12 +62,20 @@ impl Process {
     /// What is read of it is read after its handle is open. If the number has passed to another in between, the handle is that of
     /// a process that has ended, and signals to it go nowhere.
     fn open(pid: Pid) -> Option<Self> {
-        let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
         Some(Self { pid, handle, stat: Stat::of(pid)? })
     }
 
     fn signal(&self, signal: Signal) {
-        let _ = pidfd_send_signal(&self.handle, signal);
+        let _ = match &self.handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None if self.has_its_number() => kill_process(self.pid, signal),
+            None => Ok(()),
+        };
+    }
+
+    fn has_its_number(&self) -> bool {
+        Stat::of(self.pid).is_some_and(|now| now.started == self.stat.started)
     }
 
     /// The processes that it has started, by any of its threads, and that have not ended.
@@ -78,8 +87,7 @@ impl Process {
         let children = pids.filter_map(|pid| Self::open(Pid::from_raw(pid.parse().ok()?)?));
         let children = children.filter(|child| child.stat.parent == self.pid.as_raw_nonzero().get()).collect();
         // Looked at last: until here the number was its own, so those were its children.
-        let is_same = Stat::of(self.pid).is_some_and(|now| now.started == self.stat.started);
-        if is_same { children } else { Vec::new() }
+        if self.has_its_number() { children } else { Vec::new() }
     }
 }
 
@@ -114,7 +122,20 @@ mod tests {
         let ended = KillAll::new(Some(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(pidfd_send_signal(&ended.0.as_ref().unwrap().handle, Signal::KILL).is_err());
+        let handle = ended.0.as_ref().unwrap().handle.as_ref().unwrap();
+        assert!(pidfd_send_signal(handle, Signal::KILL).is_err());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child for the test, without anyone's environment")]
+    fn without_room_for_a_descriptor_a_process_is_ended_by_its_number_while_that_is_its_own() {
+        let mut child = std::process::Command::new("/bin/sleep").arg("600").env_clear().spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let stat = Stat::of(pid).unwrap();
+        Process { pid, handle: None, stat: Stat { started: stat.started - 1, ..stat } }.signal(Signal::KILL);
+        assert!(child.try_wait().unwrap().is_none(), "its number has not passed to it");
+        Process { pid, handle: None, stat }.signal(Signal::KILL);
+        assert!(!child.wait().unwrap().success());
     }
 
     #[tokio::test]

@@ -285,6 +285,18 @@ impl SessionRepository {
         Ok(commits)
     }
 
+    /// A commit as git keeps it: its parents, its author and its message.
+    pub async fn commit_object(&self, commit: &str) -> Result<Vec<u8>, Error> {
+        self.git.run(&self.path, &["cat-file", "commit", commit]).await
+    }
+
+    /// The paths of the files that are there in `to` and not in `from`.
+    pub async fn new_paths(&self, from: &str, to: &str) -> Result<Vec<String>, Error> {
+        let listed = self.show_diff(&["--name-only", "-z", "--no-renames", "--diff-filter=A"], from, to).await?;
+        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    }
+
     pub async fn diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
         self.show_diff(&["--patch"], from, to).await
     }

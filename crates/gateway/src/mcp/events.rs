@@ -14,9 +14,15 @@ pub(super) struct Events {
     partial: Vec<u8>,
     /// The last event was cut off behind a CR. An LF that follows belongs to the same end of a line.
     after_cr: bool,
+    /// Events with data that is not JSON are left out: nothing can be left out of them.
+    only_json: bool,
 }
 
 impl Events {
+    pub(super) fn new(only_json: bool) -> Self {
+        Self { only_json, ..Self::default() }
+    }
+
     /// What is complete now. `look` sees each message, and says whether it has changed it.
     pub(super) fn feed(&mut self, chunk: &[u8], mut look: impl FnMut(&mut Value) -> bool) -> Result<Bytes, TooLarge> {
         let rest = chunk.strip_prefix(b"\n").filter(|_| self.after_cr);
@@ -26,7 +32,7 @@ impl Events {
         while let Some(end) = end_of_event(&self.partial) {
             let event: Vec<u8> = self.partial.drain(..end).collect();
             self.after_cr = self.partial.is_empty() && event.ends_with(b"\r");
-            out.extend(seen(event, &mut look));
+            out.extend(seen(event, self.only_json, &mut look));
         }
         if self.partial.len() > MAX_MESSAGE {
             return Err(TooLarge);
@@ -37,7 +43,7 @@ impl Events {
     /// What is left when the stream is over. Clients differ in whether an event without an empty line behind it counts, so it is
     /// seen like the others.
     pub(super) fn rest(self, mut look: impl FnMut(&mut Value) -> bool) -> Bytes {
-        if self.partial.is_empty() { Bytes::new() } else { seen(self.partial, &mut look).into() }
+        if self.partial.is_empty() { Bytes::new() } else { seen(self.partial, self.only_json, &mut look).into() }
     }
 }
 
@@ -55,7 +61,7 @@ fn end_of_event(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-fn seen(event: Vec<u8>, look: &mut impl FnMut(&mut Value) -> bool) -> Vec<u8> {
+fn seen(event: Vec<u8>, only_json: bool, look: &mut impl FnMut(&mut Value) -> bool) -> Vec<u8> {
     let text = String::from_utf8_lossy(&event);
     // Clients skip a byte order mark at the beginning of the stream.
     let text = text.trim_start_matches('\u{feff}');
@@ -76,7 +82,9 @@ fn seen(event: Vec<u8>, look: &mut impl FnMut(&mut Value) -> bool) -> Vec<u8> {
             }
         }
     }
-    let Ok(mut message) = serde_json::from_str::<Value>(&data) else { return event };
+    let Ok(mut message) = serde_json::from_str::<Value>(&data) else {
+        return if only_json && !data.trim().is_empty() { Vec::new() } else { event };
+    };
     if look(&mut message) { format!("{others}data: {message}\n\n").into_bytes() } else { event }
 }
 
@@ -147,6 +155,15 @@ mod tests {
                 assert_eq!(ids, [1, 2], "{stream:?} in chunks of {size}");
             }
         }
+    }
+
+    #[test]
+    fn of_a_list_of_tools_only_json_passes() {
+        let stream = b": hello\n\ndata: {\"id\":1}\n\ndata: {\"id\":1e999}\n\nevent: x\ndata: no json\n\ndata: {\"cut";
+        let mut events = Events::new(true);
+        let mut out = events.feed(stream, |_| false).unwrap().to_vec();
+        out.extend(events.rest(|_| false));
+        assert_eq!(String::from_utf8(out).unwrap(), ": hello\n\ndata: {\"id\":1}\n\n");
     }
 
     #[test]

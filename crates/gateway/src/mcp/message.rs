@@ -39,6 +39,10 @@ impl Message {
         self.whole.get("params").and_then(Value::as_object)
     }
 
+    pub(super) fn asks_for_tools(&self) -> bool {
+        self.method() == Some("tools/list")
+    }
+
     /// The tool that is called; empty when the call names none.
     pub(super) fn tool(&self) -> Option<&str> {
         (self.method()? == "tools/call")
@@ -69,8 +73,12 @@ impl Message {
     }
 }
 
-/// Leaves out the tools that are not allowed, wherever a list of them is told. Whether anything was left out.
+/// Leaves out the tools that are not allowed, wherever a list of them is told, also in a batch of answers. Whether anything was
+/// left out.
 pub(super) fn without_forbidden_tools(answer: &mut Value, server: &McpServer) -> bool {
+    if let Value::Array(answers) = answer {
+        return answers.iter_mut().fold(false, |changed, one| without_forbidden_tools(one, server) || changed);
+    }
     let Some(Value::Array(tools)) = answer.pointer_mut("/result/tools") else { return false };
     let before = tools.len();
     tools.retain(|tool| tool.get("name").and_then(Value::as_str).is_some_and(|name| server.allows(name)));

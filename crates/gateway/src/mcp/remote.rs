@@ -78,6 +78,11 @@ pub(super) async fn post(
         }
     } else {
         calling.ended(if head.status().is_success() { McpOutcome::Answered } else { McpOutcome::Failed }).await;
+        if message.asks_for_tools() && head.status().is_success() {
+            // Nothing can be left out of it.
+            let reason = format!("the list of tools of {name} is not JSON");
+            return answer::json(StatusCode::OK, &message.refusal(message::SERVER_ERROR, &reason));
+        }
     }
     head.map(|()| answer::full(whole))
 }
@@ -181,7 +186,8 @@ async fn authorise(
 
 fn is_events(answered: &reqwest::Response) -> bool {
     let content_type = answered.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|text| text.trim_start().starts_with(EVENTS))
+    let kind = content_type.and_then(|text| text.split(';').next()).map(str::trim);
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(EVENTS))
 }
 
 fn response_head(answered: &reqwest::Response, echo: Option<&Echo>) -> Response<()> {
@@ -249,7 +255,8 @@ fn stream_back(
 ) -> Response<Body> {
     let head = response_head(&answered, echo.as_ref());
     let filter = echo.map(|echo| echo.filter());
-    let reading = Reading { answered, events: Some(Events::default()), message, told, server, filter };
+    let events = Some(Events::new(message.asks_for_tools()));
+    let reading = Reading { answered, events, message, told, server, filter };
     let pieces = stream::try_unfold(reading, |mut reading| async move {
         loop {
             let Some(events) = reading.events.as_mut() else { return Ok(None) };

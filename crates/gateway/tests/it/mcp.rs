@@ -283,6 +283,26 @@ async fn a_stream_is_passed_on_event_by_event_without_the_tools_that_are_not_all
 }
 
 #[tokio::test]
+async fn a_list_of_tools_in_any_disguise_does_not_show_those_that_are_not_allowed() {
+    let tools = json!([{ "name": "find" }, { "name": "drop" }]);
+    let listed = json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": tools } });
+    let unreadable = listed.to_string().replace("\"id\":1", "\"id\":1,\"_meta\":1e999");
+    for (kind, body) in [
+        ("application/json", json!([listed]).to_string()),
+        ("application/json", unreadable.clone()),
+        ("Text/Event-Stream; charset=utf-8", format!("data: {listed}\n\n")),
+        ("text/event-stream", format!("data: {}\n\n", json!([listed]))),
+        ("text/event-stream", format!("data: {unreadable}\n\n")),
+    ] {
+        let told = body.clone();
+        let (address, _asks) = upstream(move |_| answer(kind, told.clone())).await;
+        let (served, _) = serve(server(at(&address), Some(("tracker", "x-key")), &["find"]), None);
+        let (status, passed) = served.ask("/mcp/tracker", &list(1)).await;
+        assert!(status == StatusCode::OK && !passed.contains("drop"), "{kind} {body}: {passed}");
+    }
+}
+
+#[tokio::test]
 async fn trouble_with_a_server_is_an_answer_the_agent_can_read() {
     let (address, _asks) = upstream(|_| {
         let mut response = answer("text/plain", "who are you?");

@@ -142,6 +142,8 @@ fn a_key_is_not_delivered() {
         ),
         (format!("{FIX}; echo '* binary' > .gitattributes; (echo; {KEY}) > b.bin"), "b.bin:2"),
         (format!("{FIX}; echo '-----BEGIN OPENSSH PRIVATE'\\ 'KEY-----' > id"), "id:1"),
+        (format!("{FIX}; git commit -qam \"Mend it, tried with $({KEY})\""), "the message or author"),
+        (format!("{FIX}; touch \"$({KEY} | cut -d '\"' -f 2)\""), "the name of a file"),
     ] {
         let world = World::new();
         hooks(&world, &["before_deliver: secret-scan"]);

@@ -238,7 +238,8 @@ fn a_member_keeps_no_word_as_a_secret_that_others_write() {
         (server.with(&world.token(&[])), server.with(&world.token(&["--role", "member", "--user", "eve"])));
     let kept = member.post("/api/credentials", &json!({ "provider": "openai", "secret": ADDED })).ok();
     let rotate = format!("/api/credentials/{}/secret", text(&kept, "id"));
-    for word in ["cargo te", "https://"] {
+    let long = format!("{ADDED}-{}", "a1b2c3d4".repeat(512));
+    for word in ["cargo te", "https://", "mvn -Dtest=CustomerAccountRepositoryTest test", &long] {
         let ask = json!({ "provider": "openai", "name": "word", "secret": word });
         for refused in
             [member.post("/api/credentials", &ask), member.send(Method::PUT, &rotate, Some(&json!({ "secret": word })))]
@@ -250,6 +251,27 @@ fn a_member_keeps_no_word_as_a_secret_that_others_write() {
     ask["test"] = "cargo test".into();
     let task = admin.post("/api/tasks", &ask).ok();
     assert!(!task.to_string().contains("[redacted]"), "{task}");
+}
+
+#[test]
+fn a_member_stores_so_many_secrets_in_a_minute_and_an_admin_any_number() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&[]));
+    let member = server.with(&world.token(&["--role", "member", "--user", "eve"]));
+    let add = |client: &Client, number: usize| {
+        let (name, secret) = (format!("spare-{number}"), format!("sk-ant-api03-{number}-0123456789abcdef"));
+        client.post("/api/credentials", &json!({ "provider": "anthropic", "name": name, "secret": secret }))
+    };
+    let answers: Vec<Answer> = (0..12).map(|number| add(&member, number)).collect();
+    // A machine that is slow enough has another drop by the time of the last one.
+    assert!(answers.iter().take(10).all(|answer| answer.status == 201), "{answers:?}");
+    let refused = answers.iter().find(|answer| answer.status == 429).unwrap();
+    assert!(
+        refused.problem(429, "HV-0607")["detail"].as_str().unwrap().starts_with("user eve: more than 10 new secrets")
+    );
+    assert_ne!(member.post("/api/tasks", &world.ask("Mend it")).status, 429, "other writes have their own rate");
+    (20..32).for_each(|number| drop(add(&admin, number).ok()));
 }
 
 /// What was asked for under a key is compared by its digest, since a prompt may hold anything.

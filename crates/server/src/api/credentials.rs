@@ -182,9 +182,23 @@ pub async fn remove(
     if app.store.remove_credential(&id).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
 
-/// A secret is taken out of everyone's texts and commands. A member's may therefore be no word that others could mean.
+/// Longer than any key that a vendor makes.
+const MOST_SECRET_BYTES: usize = 4096;
+
+/// A secret is taken out of everyone's texts and commands. A member's may therefore be no word that others could mean; and
+/// searching for it takes memory, so it is not arbitrarily long.
 fn check_secret(principal: &Principal, secret: &str) -> Result<(), Problem> {
-    if principal.role_everywhere() != Some(Role::Admin) && harvest_engine::could_hide_words(secret) {
+    if principal.role_everywhere() == Some(Role::Admin) {
+        return Ok(());
+    }
+    if secret.len() > MOST_SECRET_BYTES {
+        let detail = format!("it is longer than {MOST_SECRET_BYTES} bytes");
+        let problem = Problem::new(Code::BadSecret, detail).about("secret");
+        return Err(
+            problem.help("copy the key from the vendor again; an admin of the installation can add longer ones")
+        );
+    }
+    if harvest_engine::could_hide_words(secret) {
         let detail = "it does not look like a key: a secret is hidden wherever it appears, also in other people's work";
         let problem = Problem::new(Code::BadSecret, detail).about("secret");
         return Err(problem.help("copy the key from the vendor again; an admin of the installation can add any"));

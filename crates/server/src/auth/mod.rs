@@ -50,7 +50,8 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resu
     // What is refused takes from the rate of the token alone.
     let is_shared = allowed.as_ref().is_ok_and(|rule| !END_TOKENS.contains(&rule.operation.as_str()));
     let teams = is_shared.then_some(teams.as_slice());
-    let standing = app.pace.take(app.store.as_ref(), &principal, teams, request.method()).await?;
+    let operation = allowed.as_ref().map_or("", |rule| rule.operation.as_str());
+    let standing = app.pace.take(app.store.as_ref(), &principal, teams, request.method(), operation).await?;
     let principal = principal.needing(allowed?.role);
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
