@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, MissingNames, OutputStream, Remedy, SandboxPurpose,
-    TestRun, TurnId,
+    Cost, EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, MissingNames, OutputStream, Remedy,
+    SandboxPurpose, TestRun, TurnId,
 };
 
 use super::style::{Style, clean};
@@ -162,7 +162,10 @@ impl Activity {
             EventBody::BudgetReached { account, percent, spent_usd, limit_usd } => {
                 let whose =
                     if account.starts_with("task:") { "the budget" } else { &format!("today's budget of {account}") };
-                let text = format!("{percent}% of {whose} is spent: {spent_usd} of {limit_usd}");
+                let text = format!(
+                    "{}% of {whose} is spent: {spent_usd} of {limit_usd}",
+                    share(*percent, *spent_usd, *limit_usd)
+                );
                 vec![format!("  {} {}", style.warn("warning:"), clean(&text))]
             }
             // The count at the end says nothing new to a person.
@@ -245,6 +248,12 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
     shown
 }
 
+/// How much of a budget is spent, in per cent. One call may go far beyond the threshold that is told of.
+fn share(threshold: u8, spent: Cost, limit: Cost) -> u128 {
+    let percent = (u128::from(spent.nanos()) * 100).checked_div(u128::from(limit.nanos()));
+    percent.map_or(u128::from(threshold), |percent| percent.max(u128::from(threshold)))
+}
+
 /// The counts and, if the result fails, the last lines that its tests printed.
 fn tests(style: Style, run: &TestRun) -> Vec<String> {
     let place = if run.purpose == SandboxPurpose::Baseline { "at the base" } else { "at the result" };
@@ -269,15 +278,6 @@ fn tests(style: Style, run: &TestRun) -> Vec<String> {
     lines
 }
 
-/// The last lines of what a command printed.
-fn last_lines(style: Style, output: &str) -> Vec<String> {
-    let printed: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let start = printed.len().saturating_sub(LAST_LINES);
-    printed[start..].iter().map(|line| printed_line(style, line)).collect()
-}
-
-fn shorten(style: Style, line: &str) -> String {
-    if line.chars().count() <= WIDTH {
 fn first_lines(style: Style, output: &str) -> Vec<String> {
     let printed = output.lines().map(str::trim_end).filter(|line| !line.is_empty());
     printed.take(LAST_LINES).map(|line| printed_line(style, line)).collect()
@@ -287,6 +287,15 @@ fn printed_line(style: Style, line: &str) -> String {
     format!("    {}", style.dim(&shorten(style, &clean(line))))
 }
 
+/// The last lines of what a command printed.
+fn last_lines(style: Style, output: &str) -> Vec<String> {
+    let printed: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let start = printed.len().saturating_sub(LAST_LINES);
+    printed[start..].iter().map(|line| printed_line(style, line)).collect()
+}
+
+fn shorten(style: Style, line: &str) -> String {
+    if line.chars().count() <= WIDTH {
         return line.to_owned();
     }
     let ellipsis = style.ellipsis();
@@ -298,15 +307,6 @@ mod tests_of_lines {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn a_turn_reads_like_a_conversation() {
-        let events = [
-            EventBody::MessageDelta { text: "I will ".into() },
-            EventBody::MessageDelta { text: "look.\nThen fix".into() },
-            EventBody::Message { role: MessageRole::Assistant, text: "I will look.\nThen fix".into() },
-            EventBody::ToolCall { id: "1".into(), name: "bash".into(), input: json!({"command": "ls\n-l"}) },
-            EventBody::ToolResult { id: "1".into(), output: "a\nb\nc\nd\ne\nexit code 0".into(), is_error: false },
-            EventBody::FileChanged { path: "src/x".into(), change: FileChange::Added },
     #[test]
     fn a_warning_about_a_budget_says_how_much_of_it_is_spent() {
         let told = |percent, spent: f64, limit: f64| {
@@ -335,6 +335,15 @@ mod tests_of_lines {
         assert!(!shown.contains("# pass"), "{shown}");
     }
 
+    #[test]
+    fn a_turn_reads_like_a_conversation() {
+        let events = [
+            EventBody::MessageDelta { text: "I will ".into() },
+            EventBody::MessageDelta { text: "look.\nThen fix".into() },
+            EventBody::Message { role: MessageRole::Assistant, text: "I will look.\nThen fix".into() },
+            EventBody::ToolCall { id: "1".into(), name: "bash".into(), input: json!({"command": "ls\n-l"}) },
+            EventBody::ToolResult { id: "1".into(), output: "a\nb\nc\nd\ne\nexit code 0".into(), is_error: false },
+            EventBody::FileChanged { path: "src/x".into(), change: FileChange::Added },
             EventBody::Warning { message: "careful".into() },
         ];
         let mut activity = Activity::new(Style::plain(false));
