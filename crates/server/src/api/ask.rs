@@ -1,7 +1,7 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow, budget};
 use harvest_engine::{BaseChoice, Request, check_name, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,8 @@ pub struct Ask {
     #[schema(maximum = 20)]
     pub retries: Option<u32>,
     /// The most that the task may cost, in US dollars.
+    #[serde(default, deserialize_with = "budget_usd")]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, example = 2.5)]
     pub budget_usd: Option<Cost>,
     /// The time limit of the agent for a turn, in seconds.
     #[schema(minimum = 1, maximum = 604800)]
@@ -86,6 +88,16 @@ const MOST_DEPENDENCIES: usize = 100;
 const MOST_NAMES: usize = 100;
 const LONGEST_NAME: usize = 1000;
 
+/// A negative amount is read as none: [`Ask::check`] refuses both, and names the field also where a task is part of another body.
+fn budget_usd<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cost>, D::Error> {
+    let Some(dollars) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+    match budget::of_dollars(dollars) {
+        Ok(cost) => Ok(Some(cost)),
+        Err(budget::BadBudget::NotPositive) => Ok(Some(Cost::ZERO)),
+        Err(reason) => Err(serde::de::Error::custom(reason)),
+    }
+}
+
 impl Ask {
     /// What can be told from the fields alone.
     pub fn check(&self) -> Result<(), Problem> {
@@ -104,6 +116,10 @@ impl Ask {
             return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
         }
         if self.after.len() > MOST_DEPENDENCIES {
+        if let Some(Err(reason)) = self.budget_usd.map(budget::checked) {
+            let help = "name an amount of dollars, or leave it out for the one of the settings";
+            return Err(Problem::bad("budget_usd", reason.to_string()).help(help));
+        }
             return Err(Problem::bad("after", format!("a task can wait for at most {MOST_DEPENDENCIES} others")));
         }
         if self.race.is_some() && self.convoy.is_some() {
