@@ -51,6 +51,8 @@ fn run(world: &World, args: &[&str]) -> Harvest {
 fn repositories_that_cannot_be_worked_on() {
     let world = World::empty();
     refused(&world, run(&world, &[]), "HV-0101", "git init");
+    let named = format!("error[HV-0101]: {} is not a git repository", world.repo().display());
+    refused(&world, run(&world, &[]), "HV-0101", &named);
     refused(&world, run(&world, &["--repo", "/nonexistent/x"]), "HV-0101", "/nonexistent/x");
     refused(&world, run(&world, &["--repo", ""]), "HV-0101", "");
     init(&world.repo());
