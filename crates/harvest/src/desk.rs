@@ -125,6 +125,10 @@ impl Desk for FrontDesk {
         }
     }
 
+    fn check_readable(&self) -> Result<(), Refusal> {
+        Ok(self.installation.settings().map(drop)?)
+    }
+
     fn settings_of(&self, project: &str) -> Option<Vec<Value>> {
         let settings = self.installation.settings().ok()?.for_project(project)?;
         Some(settings.all().iter().map(Setting::json).collect())

@@ -36,6 +36,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     /// installation.
     fn check_settings(&self, project: &str, before: &Value, settings: &Value, by: Reach) -> Result<(), Refusal>;
 
+    /// Whether the settings can be read at the moment.
+    fn check_readable(&self) -> Result<(), Refusal>;
+
     /// Every setting as it holds for a project, and where each comes from; `None` when there is no such project.
     fn settings_of(&self, project: &str) -> Option<Vec<Value>>;
 
