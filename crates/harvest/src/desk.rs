@@ -1,12 +1,12 @@
 //! What the server asks of this installation, answered the way the command line would.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
+use harvest_core::{Code, Cost, Credential, CredentialId, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
     AgentCheck, AgentInfo, Ask, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
@@ -264,6 +264,10 @@ impl Desk for FrontDesk {
     }
 
     async fn keep_person_token(&self, person: &str, token: String) -> Result<(), Refusal> {
+    async fn usable_credentials(&self) -> Result<BTreeSet<CredentialId>, Refusal> {
+        Ok(credential::usable(&self.installation).await?)
+    }
+
         Ok(sign_in::keep_token(&self.installation, person, &SecretString::from(token)).await?)
     }
 

@@ -1,9 +1,9 @@
 //! What the server asks the installation it is part of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, Role, Scope, TaskId};
+use harvest_core::{Code, Cost, Credential, CredentialId, Role, Scope, TaskId};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use serde::Serialize;
@@ -64,6 +64,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     fn fill(&self, template: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal>;
 
     async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal>;
+
+    /// Those of all credentials whose secrets can be read with the master key.
+    async fn usable_credentials(&self) -> Result<BTreeSet<CredentialId>, Refusal>;
 
     async fn rotate_credential(&self, credential: Credential, secret: String) -> Result<Credential, Refusal>;
 

@@ -389,7 +389,10 @@ fn repositories_and_credentials_of_a_server() {
     assert!(!format!("{added:?}").contains(key));
     let kept = json_of(&at(&["credential", "list", "--json"]));
     assert_eq!(kept["items"], client.get("/api/credentials").ok()["items"]);
-    assert!(at(&["credential", "list"]).stdout.contains("…0042"));
+    assert_eq!(kept["items"][0]["usable"], true, "{kept:#}");
+    let listed = at(&["credential", "list"]).stdout;
+    assert!(listed.contains("…0042") && listed.contains("state") && listed.contains("usable"), "{listed}");
+    assert_eq!(listed, world.harvest(&["credential", "list"]).finish().stdout);
     let id = &kept["items"][0]["id"].as_str().unwrap()[..8];
     world.give("sk-ant-api03-over-the-api-0043");
     let rotated = told(&["credential", "rotate", id, "--from-stdin"], "sk-ant-api03-over-the-api-0043");
