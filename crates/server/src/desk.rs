@@ -60,8 +60,8 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     /// The parameters of a template's prompt.
     fn parameters(&self, prompt: &str) -> Vec<String>;
 
-    /// What a template asks for with these values.
-    fn fill(&self, template: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal>;
+    /// What a template asks for with these values and options. The repository is empty where neither names one.
+    fn fill(&self, template: &Template, values: BTreeMap<String, String>, options: &Ask) -> Result<Ask, Refusal>;
 
     async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal>;
 

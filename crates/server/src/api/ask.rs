@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow, budget};
 use harvest_engine::{BaseChoice, Request, check_name, enter_race};
 use harvest_store::Submitted;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::races::AskRace;
@@ -101,6 +101,10 @@ fn budget_usd<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cost>
 impl Ask {
     /// What can be told from the fields alone.
     pub fn check(&self) -> Result<(), Problem> {
+        self.check_with(Some(&self.repository))
+    }
+
+    fn check_with(&self, repository: Option<&String>) -> Result<(), Problem> {
         if self.prompt.trim().is_empty() {
             return Err(Problem::new(Code::BadPrompt, "the prompt is empty").about("prompt").help("describe the task"));
         }
@@ -112,14 +116,14 @@ impl Ask {
         if self.timeout.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {
             return Err(Problem::bad("timeout", format!("the timeout is between 1 and {LONGEST_TIMEOUT} seconds")));
         }
-        if self.retries.is_some_and(|retries| retries > MOST_RETRIES) {
-            return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
-        }
-        if self.after.len() > MOST_DEPENDENCIES {
         if let Some(Err(reason)) = self.budget_usd.map(budget::checked) {
             let help = "name an amount of dollars, or leave it out for the one of the settings";
             return Err(Problem::bad("budget_usd", reason.to_string()).help(help));
         }
+        if self.retries.is_some_and(|retries| retries > MOST_RETRIES) {
+            return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
+        }
+        if self.after.len() > MOST_DEPENDENCIES {
             return Err(Problem::bad("after", format!("a task can wait for at most {MOST_DEPENDENCIES} others")));
         }
         if self.race.is_some() && self.convoy.is_some() {
@@ -137,7 +141,7 @@ impl Ask {
         let several = self.mcp.iter().map(|name| ("mcp", Some(name)));
         let several = several.chain(self.fallback_agents.iter().map(|name| ("fallback_agents", Some(name))));
         let names = [
-            ("repository", Some(&self.repository)),
+            ("repository", repository),
             ("base", self.base.as_ref()),
             ("agent", self.agent.as_ref()),
             ("model", self.model.as_ref()),
@@ -162,10 +166,21 @@ impl Ask {
 
     /// What is asked for again and again is asked of one.
     pub fn check_kept(&self) -> Result<(), Problem> {
-        if self.race.is_some() {
-            return Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot"));
-        }
+        self.check_no_race()?;
         self.check()
+    }
+
+    /// The same for a template, whose repository may be named when it is used.
+    pub fn check_template(&self) -> Result<(), Problem> {
+        self.check_no_race()?;
+        self.check_with(Some(&self.repository).filter(|name| !name.is_empty()))
+    }
+
+    fn check_no_race(&self) -> Result<(), Problem> {
+        match self.race {
+            Some(_) => Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot")),
+            None => Ok(()),
+        }
     }
 
     /// The repository becomes what its name stands for, if the person may name it.

@@ -82,7 +82,7 @@ impl desk::Desk for Vault {
     fn parameters(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
-    fn fill(&self, _: &Template, _: BTreeMap<String, String>) -> Result<Ask, Refusal> {
+    fn fill(&self, _: &Template, _: BTreeMap<String, String>, _: &Ask) -> Result<Ask, Refusal> {
         nothing()
     }
     async fn add_credential(&self, _: NewCredential, _: Scope) -> Result<Credential, Refusal> {
