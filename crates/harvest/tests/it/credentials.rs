@@ -103,17 +103,15 @@ fn a_new_secret_for_a_credential_whose_name_holds_another_key_is_refused_with_th
     let id = &added["id"].as_str().unwrap()[..8];
     let name = format!("ghp_{}", "A1b2C3d4E5f6".repeat(3));
     let database = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
-    let rotate = |name: &str, secret: &str| {
-        database.execute("UPDATE credentials SET name = ?1", [name]).unwrap();
-        let ran = world.harvest(&["credential", "rotate", id, "--from-stdin"]).input(secret).finish();
-        assert!(ran.exit == Some(2) && ran.stderr.contains("error[HV-0344]: "), "{ran:?}");
-        ran.stderr
-    };
-    let other = rotate(&name, "sk-ant-api03-fresh-0123456789-4321");
-    assert!(other.contains("the credential's name contains a key") && !other.contains("the secret appears"), "{other}");
-    assert!(other.contains(&format!("harvest credential remove {id}")) && !other.contains(&name), "{other}");
-    let own = rotate("a-canary-0815-is-a-name", "canary-0815-is-a");
-    assert!(own.contains("the secret appears in the credential's name"), "{own}");
+    database.execute("UPDATE credentials SET name = ?1", [&name]).unwrap();
+    let secret = "sk-ant-api03-fresh-0123456789-4321";
+    let ran = world.harvest(&["credential", "rotate", id, "--from-stdin"]).input(secret).finish();
+    assert!(
+        ran.exit == Some(2) && ran.stderr.contains("error[HV-0344]: the credential's name contains a key"),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("the secret appears") && !ran.stderr.contains(&name), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("harvest credential remove {id}")), "{ran:?}");
 }
 
 #[test]
