@@ -50,7 +50,8 @@ class Ask(TypedDict):
     """An id from `/api/agents`."""
     base: NotRequired[str | None]
     """The branch, tag or commit to start from; default: the repository's own branch."""
-    budget_usd: NotRequired["Cost | None"]
+    budget_usd: NotRequired[float | None]
+    """The most that the task may cost, in US dollars."""
     convoy: NotRequired[str | None]
     """The convoy it belongs to."""
     fallback_agents: NotRequired[list[str]]
@@ -405,7 +406,9 @@ FileChange = Literal["added", "modified", "deleted"]
 
 
 class Filling(TypedDict):
-    """Values for the parameters of a template."""
+    """Values for the parameters of a template, and options of this task."""
+    options: NotRequired["TemplateOptions"]
+    """Override the options of the template for this task."""
     values: NotRequired[dict[str, str]]
     """A value for each parameter."""
 
@@ -582,7 +585,7 @@ class NewTemplate(TypedDict):
     """A template to add."""
     name: str
     """The name of the template."""
-    task: "Ask"
+    task: "TemplateTask"
     """The prompt may have parameters, as in `Upgrade {{ package }}`; the other fields apply to all tasks created from
     it."""
 
@@ -670,9 +673,9 @@ class PageConvoy(TypedDict):
     """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
-class PageCredential(TypedDict):
+class PageListedCredential(TypedDict):
     """One page of a list."""
-    items: list[dict[str, Any]]
+    items: list[Any]
     next_cursor: NotRequired[str | None]
     """Pass it as `cursor` to get the next page; absent on the last page."""
 
@@ -1203,6 +1206,92 @@ class Template(TypedDict):
     """Text with `{{ parameter }}`."""
 
 
+class TemplateOptions(TypedDict):
+    """Options of one task that is created from a template; those that are left out are the template's."""
+    after: NotRequired[list[str]]
+    """Ids of tasks that have to complete first; a unique prefix is enough."""
+    agent: NotRequired[str | None]
+    """An id from `/api/agents`."""
+    base: NotRequired[str | None]
+    """The branch, tag or commit to start from; default: the repository's own branch."""
+    budget_usd: NotRequired[float | None]
+    """The most that the task may cost, in US dollars."""
+    convoy: NotRequired[str | None]
+    """The convoy it belongs to."""
+    fallback_agents: NotRequired[list[str]]
+    """Agents that continue, in this order, when a model's quota is exhausted."""
+    gate: NotRequired[bool]
+    """Hold the tested result until a person approves its delivery."""
+    mcp: NotRequired[list[str]]
+    """Names of the MCP servers that the agent may use."""
+    model: NotRequired[str | None]
+    """The model of the agent; default: the agent's own choice."""
+    on_failed_dependency: NotRequired["OnFailedDependency"]
+    plan: NotRequired[bool]
+    """Make a plan first, which a person approves or rejects."""
+    plan_review: NotRequired[str | None]
+    """An agent that reviews the plan before a person decides, as `AGENT` or `AGENT:MODEL`."""
+    priority: NotRequired["Priority | None"]
+    repository: NotRequired[str]
+    """A name from `/api/repositories`, or the path or URL of a known repository. Admins of the installation may name
+    any other."""
+    require_tests: NotRequired[bool]
+    """Fail rather than deliver without a test command."""
+    retries: NotRequired[int | None]
+    """How often to retry automatically after a temporary failure."""
+    source_url: NotRequired[str | None]
+    """The URL of the issue, thread or message that it came from."""
+    test: NotRequired[str | None]
+    """The test command; default: the one found in the repository."""
+    timeout: NotRequired[int | None]
+    """The time limit of the agent for a turn, in seconds."""
+    workflow: NotRequired["Workflow | None"]
+
+
+class TemplateTask(TypedDict):
+    """The task of a template. Without a `repository`, it is named when the template is used."""
+    after: NotRequired[list[str]]
+    """Ids of tasks that have to complete first; a unique prefix is enough."""
+    agent: NotRequired[str | None]
+    """An id from `/api/agents`."""
+    base: NotRequired[str | None]
+    """The branch, tag or commit to start from; default: the repository's own branch."""
+    budget_usd: NotRequired[float | None]
+    """The most that the task may cost, in US dollars."""
+    convoy: NotRequired[str | None]
+    """The convoy it belongs to."""
+    fallback_agents: NotRequired[list[str]]
+    """Agents that continue, in this order, when a model's quota is exhausted."""
+    gate: NotRequired[bool]
+    """Hold the tested result until a person approves its delivery."""
+    mcp: NotRequired[list[str]]
+    """Names of the MCP servers that the agent may use."""
+    model: NotRequired[str | None]
+    """The model of the agent; default: the agent's own choice."""
+    on_failed_dependency: NotRequired["OnFailedDependency"]
+    plan: NotRequired[bool]
+    """Make a plan first, which a person approves or rejects."""
+    plan_review: NotRequired[str | None]
+    """An agent that reviews the plan before a person decides, as `AGENT` or `AGENT:MODEL`."""
+    priority: NotRequired["Priority | None"]
+    prompt: str
+    """What to do, in plain words."""
+    repository: NotRequired[str]
+    """A name from `/api/repositories`, or the path or URL of a known repository. Admins of the installation may name
+    any other."""
+    require_tests: NotRequired[bool]
+    """Fail rather than deliver without a test command."""
+    retries: NotRequired[int | None]
+    """How often to retry automatically after a temporary failure."""
+    source_url: NotRequired[str | None]
+    """The URL of the issue, thread or message that it came from."""
+    test: NotRequired[str | None]
+    """The test command; default: the one found in the repository."""
+    timeout: NotRequired[int | None]
+    """The time limit of the agent for a turn, in seconds."""
+    workflow: NotRequired["Workflow | None"]
+
+
 class TestChanges(TypedDict):
     """How tests differ between the base and the result, by name."""
     added: NotRequired[list[str]]
@@ -1339,6 +1428,12 @@ WorkspaceKind = Literal["overlay", "reflink", "copy"]
 
 
 U64 = int
+
+
+class ListedCredential(Credential):
+    """A credential in a list."""
+    usable: bool
+    """Whether its secret can be read with the server's master key."""
 
 
 class ListedTask(Task):

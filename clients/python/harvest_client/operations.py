@@ -52,7 +52,7 @@ class Operations:
         name: The name of the convoy"""
         return self._call("GET", f"/api/convoys/{_part(name)}")
 
-    def credential_list(self) -> PageCredential:
+    def credential_list(self) -> PageListedCredential:
         """List credentials with their last characters and last use"""
         return self._call("GET", "/api/credentials")
 

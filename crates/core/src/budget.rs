@@ -11,6 +11,37 @@ use crate::{Cost, TaskId};
 /// At these shares of a budget, in per cent, people are told.
 pub const TELLING: [u8; 2] = [50, 80];
 
+/// Why an amount is no budget, with one that would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadBudget {
+    /// Nothing can be done with it: a task of such a budget would end at its first call.
+    NotPositive,
+    TooLarge,
+}
+
+impl fmt::Display for BadBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotPositive => "it must be more than 0, e.g. 2.50",
+            Self::TooLarge => "it must be less than 1000000000",
+        })
+    }
+}
+
+/// The budget of so many dollars. Options, settings and the API take the same amounts.
+pub fn of_dollars(dollars: f64) -> Result<Cost, BadBudget> {
+    match Cost::from_dollars(dollars) {
+        Some(budget) => checked(budget),
+        None if dollars > 0.0 => Err(BadBudget::TooLarge),
+        None => Err(BadBudget::NotPositive),
+    }
+}
+
+/// An amount that was read already, if it can be a budget.
+pub fn checked(budget: Cost) -> Result<Cost, BadBudget> {
+    if budget > Cost::ZERO { Ok(budget) } else { Err(BadBudget::NotPositive) }
+}
+
 /// Who pays for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Account {
@@ -109,6 +140,16 @@ mod tests {
 
     fn granted(nanos: u64) -> Decision {
         Decision::Granted(Cost::from_nanos(nanos))
+    }
+
+    #[test]
+    fn a_budget_is_more_than_nothing() {
+        assert_eq!(of_dollars(0.001), Ok(Cost::from_nanos(1_000_000)));
+        for nothing in [0.0, -0.0, 1e-12, -1.0, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(of_dollars(nothing), Err(BadBudget::NotPositive), "{nothing}");
+        }
+        assert_eq!(of_dollars(1e10), Err(BadBudget::TooLarge));
+        assert_eq!(checked(Cost::ZERO), Err(BadBudget::NotPositive));
     }
 
     #[test]

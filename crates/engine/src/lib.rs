@@ -118,7 +118,7 @@ pub use submit::{BaseChoice, DeliveryRequest, FollowUp, Queueing, Request};
 pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
-pub use verify::{Trial, find_test_command, read_counts};
+pub use verify::{Trial, find_test_command, read_counts, telling_lines};
 
 /// The text without secrets that this process knows of, for whatever is shown or written down outside of a journal.
 pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {

@@ -38,8 +38,12 @@ pub struct Local {
 impl Local {
     /// The repository around `path`.
     pub async fn open(path: &Path, git: Git) -> Result<Self, Error> {
-        let not_one = |details: String| Error::NotARepository { path: path.to_owned(), details };
-        let path = tokio::fs::canonicalize(path).await.map_err(|error| not_one(error.to_string()))?;
+        let path = tokio::fs::canonicalize(path).await.map_err(|error| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            Error::NotARepository { path, details: error.to_string() }
+        })?;
+        // `.` would name no folder to whoever reads it elsewhere.
+        let not_one = |details: String| Error::NotARepository { path: path.clone(), details };
         let ask = async |what: &[&str]| {
             let mut args = vec!["rev-parse", "--path-format=absolute"];
             args.extend(what);

@@ -26,6 +26,33 @@ pub(crate) fn looks_remote(text: &str) -> bool {
     text.contains("://") || text.contains("::") || text.split_once(':').is_some_and(|(host, _)| !host.contains('/'))
 }
 
+/// What is wrong with the host and port that an address begins with behind its protocol. A user and a password are refused with a
+/// reason of their own.
+fn bad_host(rest: &str) -> Option<&'static str> {
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(inner) => match inner.split_once(']') {
+            Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("[]", port),
+            _ => return Some("the address in its brackets is not one of IPv6"),
+        },
+        None => authority.find(':').map_or((authority, ""), |at| authority.split_at(at)),
+    };
+    let is_port = |port: &str| port.is_empty() || port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '.' | '_' | '~' | '%');
+    if host.trim_matches('.').is_empty() {
+        return Some("it names no host");
+    }
+    if host != "[]" && !host.chars().all(is_plain) {
+        return Some("its host has characters that no host name has");
+    }
+    match port.strip_prefix(':') {
+        Some(port) if !is_port(port) => Some("its port is not a number from 1 to 65535"),
+        None if !port.is_empty() => Some("its host has characters that no host name has"),
+        _ => None,
+    }
+}
+
 /// The path that git takes a `file://` address for.
 pub(crate) fn file_path(url: &str) -> Option<PathBuf> {
     let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("file://")).and(url.get(7..))?;
@@ -67,6 +94,15 @@ impl Remote {
         }
         if holds_access(url) {
             return Err(Error::UrlHoldsAccess { url: without_access(url) });
+        }
+        // Git would take the protocol for a host that is reached by SSH.
+        if scp_like && (lower.starts_with("http:") || lower.starts_with("https:")) {
+            return refuse("it has no // behind its protocol");
+        }
+        if let Some((_, rest)) = lower.split_once("://").filter(|(scheme, _)| *scheme != "file")
+            && let Some(reason) = bad_host(rest)
+        {
+            return refuse(reason);
         }
         Ok(Self { url: url.to_owned(), git })
     }
@@ -208,6 +244,31 @@ mod tests {
         }
         for url in refused {
             assert!(matches!(Remote::new(url, Git::new(Home::Nobody)), Err(Error::UnsupportedUrl { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_names_no_host_is_refused_with_the_reason() {
+        let refused = |url: &str| match Remote::new(url, Git::new(Home::Nobody)) {
+            Err(Error::UnsupportedUrl { reason, .. }) => reason,
+            other => panic!("{url}: {other:?}"),
+        };
+        for url in ["http://", "https:///x", "http://.", "http://:80/x", "ssh://git@/x"] {
+            assert_eq!(refused(url), "it names no host", "{url}");
+        }
+        for url in ["http:example.com/x", "https:/example.com/x"] {
+            assert_eq!(refused(url), "it has no // behind its protocol", "{url}");
+        }
+        for url in ["http://example.com:port/x", "https://example.com:0/x", "ssh://git@example.com:ada/shop"] {
+            assert_eq!(refused(url), "its port is not a number from 1 to 65535", "{url}");
+        }
+        assert_eq!(refused("https://[::1/x"), "the address in its brackets is not one of IPv6");
+        assert_eq!(refused("https://exa{mple/x"), "its host has characters that no host name has");
+        assert_eq!(refused("https://[::1]x/y"), "its host has characters that no host name has");
+        for url in
+            ["https://[::1]:8443/x", "http://127.0.0.1:3000/a", "https://bücher.example/x", "git@example.com:80/x"]
+        {
+            assert!(Remote::new(url, Git::new(Home::Nobody)).is_ok(), "{url}");
         }
     }
 

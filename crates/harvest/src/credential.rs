@@ -1,5 +1,6 @@
 //! `harvest credential …`: keys and tokens in the vault. A secret goes in and never comes out.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Read, Write};
 
 use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, NamedBy, Scope};
@@ -167,10 +168,7 @@ pub async fn replace(
     credential: &mut Credential,
     secret: &SecretString,
 ) -> Result<(), Failure> {
-    check_own_names(credential, secret).map_err(|_| {
-        let message = "the secret appears in the credential's name, scope or URL, which are visible to others";
-        Failure::refused(Code::BadSecret, message, "use another secret, or add it as a credential with another name")
-    })?;
+    check_own_names(credential, secret).map_err(|_| replaced_refusal(credential, secret))?;
     let (sealed, sealing) = keychain(installation).seal(credential, secret)?;
     installation.learn(github::secrets_of(&credential.provider, secret)).await?;
     let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
@@ -184,6 +182,43 @@ pub async fn replace(
     Ok(())
 }
 
+/// Those whose secrets can be opened. The master key may be what a command prints, so it is asked on a thread of its own.
+pub async fn usable(installation: &Installation) -> Result<BTreeSet<CredentialId>, Failure> {
+    let records = installation.store.credentials().await?;
+    let keychain = keychain(installation);
+    let opening = tokio::task::spawn_blocking(move || keychain.open(records).0);
+    let opened = opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+    Ok(opened.into_iter().map(|opened| opened.record.credential.id).collect())
+}
+
+/// Why a secret cannot take the place of another one in a credential whose names hold a key.
+fn replaced_refusal(credential: &Credential, secret: &SecretString) -> Failure {
+    let Credential { id, provider, name, scope, base_url, .. } = credential;
+    let scope = scope.to_string();
+    let texts = [("name", Some(name.as_str())), ("scope", Some(scope.as_str())), ("base_url", base_url.as_deref())];
+    // One from before such names were refused.
+    let is_other = |text: &str| harvest_engine::looks_like_a_key(text) && !text.contains(secret.expose_secret());
+    match texts.into_iter().find(|(_, text)| text.is_some_and(is_other)) {
+        Some((field, _)) => {
+            let message = format!("the credential's {field} contains a key, and is visible to others");
+            let help = format!(
+                "remove it, revoke that key, and add the new secret with another {field}: harvest credential remove {}, \
+                 harvest credential add {provider}",
+                id.short()
+            );
+            Failure::refused(Code::BadSecret, message, help)
+        }
+        None => {
+            let message = "the secret appears in the credential's name, scope or URL, which are visible to others";
+            Failure::refused(
+                Code::BadSecret,
+                message,
+                "use another secret, or add it as a credential with another name",
+            )
+        }
+    }
+}
+
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let (opened, failed) = keychain(installation).open_all(installation.store.as_ref()).await?;
     let usable: Vec<&CredentialId> = opened.iter().map(|opened| &opened.record.credential.id).collect();
@@ -195,7 +230,6 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     Ok(Exit::Done)
 }
 
-/// Whether a credential can be opened is known only where the master key is.
 pub fn show_list(
     global: &Global,
     style: Style,

@@ -1,12 +1,12 @@
 //! What the server asks of this installation, answered the way the command line would.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
+use harvest_core::{Code, Cost, Credential, CredentialId, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
     AgentCheck, AgentInfo, Ask, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
@@ -125,6 +125,10 @@ impl Desk for FrontDesk {
         }
     }
 
+    fn check_readable(&self) -> Result<(), Refusal> {
+        Ok(self.installation.settings().map(drop)?)
+    }
+
     fn settings_of(&self, project: &str) -> Option<Vec<Value>> {
         let settings = self.installation.settings().ok()?.for_project(project)?;
         Some(settings.all().iter().map(Setting::json).collect())
@@ -191,8 +195,11 @@ impl Desk for FrontDesk {
 
     async fn add_template(&self, new: &NewTemplate, person: &str) -> Result<Template, Refusal> {
         let name = named(&new.name)?;
-        let (saved, prompt) = saved(&new.task)?;
-        self.within_the_budget(&new.task)?;
+        let (saved, prompt) = saved(&new.task.0)?;
+        // Without a repository, the limit is known when the template is used.
+        if saved.repo.is_some() {
+            self.within_the_budget(&new.task.0)?;
+        }
         Ok(template::keep(&self.installation, person.to_owned(), name, saved, prompt).await?)
     }
 
@@ -200,7 +207,7 @@ impl Desk for FrontDesk {
         template::parameters(prompt).unwrap_or_default().into_iter().collect()
     }
 
-    fn fill(&self, kept: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal> {
+    fn fill(&self, kept: &Template, values: BTreeMap<String, String>, options: &Ask) -> Result<Ask, Refusal> {
         let values: Vec<(String, String)> = values.into_iter().collect();
         let prompt = template::render(&kept.name, &kept.prompt, &values)?;
         // Every field by name, so that none that is added later gets lost between the template and its tasks.
@@ -220,7 +227,7 @@ impl Desk for FrontDesk {
             priority,
             convoy,
             retries,
-        } = SavedRequest::read(&kept.options)?;
+        } = SavedRequest::read(&kept.options)?.overridden_by(saved_options(options)?);
         Ok(Ask {
             prompt,
             repository: repo.unwrap_or_default(),
@@ -240,6 +247,9 @@ impl Desk for FrontDesk {
             retries,
             budget_usd,
             timeout: timeout_ms.map(|time| time.div_ceil(1000)),
+            after: options.after.clone(),
+            on_failed_dependency: options.on_failed_dependency,
+            source_url: options.source_url.clone(),
             ..Ask::default()
         })
     }
@@ -252,6 +262,10 @@ impl Desk for FrontDesk {
         let name = named(new.name.as_deref().unwrap_or(DEFAULT_CREDENTIAL))?;
         let new = credential::NewCredential { provider, scope, name, base_url: new.base_url };
         Ok(credential::keep(&self.installation, new, &secret).await?)
+    }
+
+    async fn usable_credentials(&self) -> Result<BTreeSet<CredentialId>, Refusal> {
+        Ok(credential::usable(&self.installation).await?)
     }
 
     async fn rotate_credential(&self, mut kept: Credential, new: String) -> Result<Credential, Refusal> {
@@ -308,13 +322,20 @@ impl From<Failure> for Refusal {
 
 /// What is asked for, in the one form that schedules and templates keep as well.
 fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
-    absolute(&ask.repository)?;
-    let convoy = ask.convoy.as_deref().map(named).transpose()?;
+    let saved = saved_options(ask)?;
     let prompt = Prompt::new(ask.prompt.clone());
     let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "describe the task"))?;
-    let saved = SavedRequest {
+    Ok((saved, prompt))
+}
+
+/// Without the prompt. An empty repository is one that is named later.
+fn saved_options(ask: &Ask) -> Result<SavedRequest, Refusal> {
+    let repo = Some(ask.repository.clone()).filter(|repository| !repository.is_empty());
+    repo.as_deref().map_or(Ok(()), absolute)?;
+    let convoy = ask.convoy.as_deref().map(named).transpose()?;
+    Ok(SavedRequest {
         prompt: None,
-        repo: Some(ask.repository.clone()),
+        repo,
         base: ask.base.clone(),
         agent: ask.agent.clone(),
         model: ask.model.clone(),
@@ -333,8 +354,7 @@ fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
         priority: ask.priority,
         convoy,
         retries: ask.retries,
-    };
-    Ok((saved, prompt))
+    })
 }
 
 fn millis(time: Duration) -> u64 {

@@ -138,6 +138,15 @@ impl Environment {
         Self { variables }
     }
 
+    /// The same person's, with no data of theirs.
+    pub fn without_data(&self) -> Self {
+        let mut variables = self.variables.clone();
+        for name in ["HARVEST_DATABASE_URL", "HARVEST_DATA_DIR"] {
+            variables.remove(name);
+        }
+        Self { variables }
+    }
+
     /// What a program needs to show a window to whoever sits here; `None` where there is no screen.
     pub fn screen(&self) -> Option<BTreeMap<&'static str, &OsString>> {
         let known = SCREEN_VARIABLES.iter().filter_map(|name| Some((*name, self.variables.get(*name)?)));

@@ -63,6 +63,7 @@ mod upkeep;
 mod view;
 mod works;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -174,6 +175,24 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
     }
 }
 
+/// The command that was typed, as far as there is one: `harvest task add`.
+fn typed_command(words: impl Iterator<Item = OsString>) -> String {
+    let root = Cli::command();
+    let (mut here, mut typed) = (&root, "harvest".to_owned());
+    for word in words {
+        if !here.has_subcommands() {
+            break;
+        }
+        // A word that is no command may be the value of an option before it.
+        if let Some(below) = here.find_subcommand(&word) {
+            typed.push(' ');
+            typed.push_str(below.get_name());
+            here = below;
+        }
+    }
+    typed
+}
+
 /// Help and version go to standard output; anything wrong is refused like all bad input, with its code.
 fn usage(error: &clap::Error) -> Exit {
     match error.kind() {
@@ -182,15 +201,16 @@ fn usage(error: &clap::Error) -> Exit {
             Exit::Done
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output::complain(
-                format!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render()).trim_end(),
-            );
+            let text = format!("a command is missing\n\n{}", error.render());
+            Failure::refused(Code::BadOption, text.trim_end(), "name one of the commands above").print();
             Exit::Refused
         }
         _ => {
             let text = error.render().to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-            output::complain(&format!("error[{}]: {text}", Code::BadOption));
+            let text = text.strip_suffix("For more information, try '--help'.").unwrap_or(text).trim_end();
+            let help = format!("{} --help shows what it takes", typed_command(std::env::args_os().skip(1)));
+            Failure::refused(Code::BadOption, text, help).print();
             Exit::Refused
         }
     }

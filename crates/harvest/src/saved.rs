@@ -141,6 +141,10 @@ impl SavedRequest {
         user: String,
         prompt: Prompt,
     ) -> Result<Request, Failure> {
+        if let Some(Err(reason)) = self.budget_usd.map(harvest_core::budget::checked) {
+            let help = "create it again with another budget, or without one";
+            return Err(Failure::refused(Code::BadOption, format!("budget_usd: {reason}"), help));
+        }
         let mut request = ask::request_of(installation, user, prompt, &self.options()).await?;
         request.queue = Queueing {
             priority: self.priority.unwrap_or_default(),

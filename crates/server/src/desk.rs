@@ -1,9 +1,9 @@
 //! What the server asks the installation it is part of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, Role, Scope, TaskId};
+use harvest_core::{Code, Cost, Credential, CredentialId, Role, Scope, TaskId};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use serde::Serialize;
@@ -36,6 +36,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     /// installation.
     fn check_settings(&self, project: &str, before: &Value, settings: &Value, by: Reach) -> Result<(), Refusal>;
 
+    /// Whether the settings can be read at the moment.
+    fn check_readable(&self) -> Result<(), Refusal>;
+
     /// Every setting as it holds for a project, and where each comes from; `None` when there is no such project.
     fn settings_of(&self, project: &str) -> Option<Vec<Value>>;
 
@@ -57,10 +60,13 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     /// The parameters of a template's prompt.
     fn parameters(&self, prompt: &str) -> Vec<String>;
 
-    /// What a template asks for with these values.
-    fn fill(&self, template: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal>;
+    /// What a template asks for with these values and options. The repository is empty where neither names one.
+    fn fill(&self, template: &Template, values: BTreeMap<String, String>, options: &Ask) -> Result<Ask, Refusal>;
 
     async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal>;
+
+    /// Those of all credentials whose secrets can be read with the master key.
+    async fn usable_credentials(&self) -> Result<BTreeSet<CredentialId>, Refusal>;
 
     async fn rotate_credential(&self, credential: Credential, secret: String) -> Result<Credential, Refusal>;
 

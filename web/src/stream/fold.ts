@@ -335,7 +335,9 @@ export class Fold {
         // A task has one budget; people and projects have one for each day.
         const [kind = "", name] = account.split(":", 2);
         const of = kind === "task" ? "task budget" : `daily budget of ${kind} ${name}`;
-        this.note(common, `${percent}% of the ${of} is spent: ${money(spent_usd)} of ${money(limit_usd)}`, "warn");
+        // One call may go far beyond the threshold that is told of.
+        const share = limit_usd > 0 ? Math.max(percent, Math.floor((spent_usd / limit_usd) * 100 + 1e-9)) : percent;
+        this.note(common, `${share}% of the ${of} is spent: ${money(spent_usd)} of ${money(limit_usd)}`, "warn");
         break;
       }
       case "model.trouble": {

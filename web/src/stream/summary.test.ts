@@ -128,6 +128,8 @@ it("tells numbers, budgets and failed model calls in whole sentences", () => {
   const spent = (account: string) => told("budget.reached", { account, percent: 80, spent_usd: 4, limit_usd: 5 });
   expect(spent("task:qb2q")).toBe("80% of the task budget is spent: $4.00 of $5.00");
   expect(spent("project:shop")).toBe("80% of the daily budget of project shop is spent: $4.00 of $5.00");
+  const over = told("budget.reached", { account: "task:qb2q", percent: 80, spent_usd: 4.98, limit_usd: 5 });
+  expect(over).toBe("99% of the task budget is spent: $4.98 of $5.00");
   const trouble = (remedy: string, count: number) => told("model.trouble", { provider: "anthropic", model: "opus", problem: "429", remedy, count });
   expect(trouble("failed_over", 1)).toBe("opus at anthropic failed (429): switched to the next credential");
   expect(trouble("retried", 3)).toBe("opus at anthropic failed (429): retried (3 times)");

@@ -6,6 +6,7 @@ mod command;
 mod command_files;
 mod compare;
 mod exit_code;
+mod failure_lines;
 mod guard;
 mod hint;
 mod report;
@@ -118,7 +119,7 @@ impl Turn {
         };
         let output = match verdict {
             TestVerdict::Verified => String::new(),
-            _ => last_lines(&result.output_tail),
+            _ => telling_lines(&result.output_tail),
         };
         let evidence = Evidence {
             commit: commit.to_owned(),
@@ -350,7 +351,7 @@ impl Turn {
             skipped,
             timed_out: ran.timed_out,
             duration_ms: millis(ran.duration),
-            output_tail: last(&printed, TAIL_SHOWN).to_owned(),
+            output_tail: failure_lines::tail(&printed, TAIL_SHOWN),
             names,
         }
     }
@@ -463,14 +464,7 @@ fn repository_name(source: &str) -> String {
     if name.trim_matches('-').is_empty() { "repository".to_owned() } else { name.trim_matches('-').to_owned() }
 }
 
-fn last(text: &str, bytes: usize) -> &str {
-    let start = (text.len().saturating_sub(bytes)..text.len()).find(|index| text.is_char_boundary(*index));
-    start.map_or("", |start| &text[start..])
-}
-
-/// The last lines that are not empty, as far as they fit.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = last(text.trim_end(), LAST_BYTES).lines().collect();
-    let start = lines.len().saturating_sub(LAST_LINES);
-    lines[start..].join("\n").trim_start_matches('\n').to_owned()
+/// Of what a failed test command printed, the lines that tell most.
+pub fn telling_lines(output: &str) -> String {
+    failure_lines::choose(output, LAST_LINES, LAST_BYTES)
 }

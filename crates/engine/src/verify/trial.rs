@@ -6,7 +6,7 @@ use harvest_core::OwnerId;
 use harvest_workspace::{Mirror, Snapshot, script};
 
 use super::report::{Counts, read_counts};
-use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, hint, last_lines, repository_name};
+use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, hint, repository_name, telling_lines};
 use crate::place::millis;
 use crate::prepare::{self, Outcome, Workshop};
 use crate::{Engine, Error, Stop};
@@ -71,7 +71,7 @@ impl Engine {
             failed,
             skipped,
             duration_ms: millis(ran.duration),
-            output: last_lines(&printed),
+            output: telling_lines(&printed),
             hint,
         }))
     }

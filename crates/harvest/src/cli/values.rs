@@ -18,11 +18,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn budget(text: &str) -> Result<Cost, String> {
     let dollars: f64 =
         text.trim_start_matches('$').parse().map_err(|_| format!("invalid amount of dollars `{text}`"))?;
-    match Cost::from_dollars(dollars) {
-        Some(cost) if cost > Cost::ZERO => Ok(cost),
-        None if dollars > 0.0 => Err("it must be less than 1000000000".to_owned()),
-        _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
-    }
+    harvest_core::budget::of_dollars(dollars).map_err(|reason| reason.to_string())
 }
 
 /// Like a duration, but days and weeks count too.

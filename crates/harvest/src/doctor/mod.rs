@@ -4,6 +4,7 @@ mod reach;
 
 use std::path::Path;
 
+use harvest_core::Code;
 use harvest_sandbox::{Fact, State, Strength, local};
 use serde_json::json;
 
@@ -11,7 +12,7 @@ use crate::cli::{Doctor, Global};
 use crate::config::{load, source};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
-use crate::installation::Installation;
+use crate::installation::{Installation, data_path};
 use crate::output;
 use crate::view::Style;
 
@@ -25,12 +26,14 @@ pub async fn doctor(global: &Global, environment: Environment, options: Doctor) 
     let style = Style::detect(&environment);
     let facts = match Installation::open(global, environment.clone()).await {
         Ok(installation) => facts(&installation, options).await?,
-        Err(failure) => {
-            // What can be told without its data is told all the same.
-            let checked = load(&source(global, &environment)).map(drop);
-            show(global, style, &[git(&environment).await, settings(checked)]);
-            return Err(failure);
-        }
+        Err(failure) => match facts_without_data(global, &environment, options, &failure).await {
+            Ok(facts) => facts,
+            Err(_) => {
+                let checked = load(&source(global, &environment)).map(drop);
+                show(global, style, &[git(&environment).await, settings(checked)]);
+                return Err(failure);
+            }
+        },
     };
     show(global, style, &facts);
     let works = facts.iter().all(|fact| fact.state != State::Missing);
@@ -82,6 +85,38 @@ async fn facts(installation: &Installation, options: Doctor) -> Result<Vec<Fact>
     Ok(facts)
 }
 
+/// All facts where the data directory or the database cannot be used: that is one of them, and the others are found with an empty
+/// data directory that is removed again.
+async fn facts_without_data(
+    global: &Global,
+    environment: &Environment,
+    options: Doctor,
+    failure: &Failure,
+) -> Result<Vec<Fact>, Failure> {
+    let folder = tempfile::Builder::new().prefix("harvest-doctor-").tempdir();
+    let folder = folder.map_err(|error| Failure::failed(Code::DataDirectory, error.to_string()))?;
+    let empty = Global { data_dir: Some(folder.path().join("data")), database_url: None, ..global.clone() };
+    let installation = Installation::open(&empty, environment.without_data()).await?;
+    let mut facts = facts(&installation, options).await?;
+    let name = match failure.code {
+        Code::Database | Code::DatabaseTooNew | Code::DatabaseUnreachable => "database",
+        _ => "data directory",
+    };
+    let broken = fact(name, State::Missing, format!("{} ({})", failure.message, failure.code), failure.help.as_deref());
+    // Nor is the empty one's free space of any interest, or that it has no keys.
+    facts.retain(|fact| fact.name != "data directory");
+    let own_space = match data_path(global, environment) {
+        Ok(path) if name == "database" && path.exists() => Some(space(&path)),
+        _ => None,
+    };
+    for keys in facts.iter_mut().filter(|fact| fact.name == "model keys" && fact.state != State::Ok) {
+        "none in the environment; those that were added are not known without the database"
+            .clone_into(&mut keys.detail);
+    }
+    facts.splice(1..1, own_space.into_iter().chain([broken]));
+    Ok(facts)
+}
+
 fn settings(checked: Result<(), Failure>) -> Fact {
     match checked {
         Ok(()) => fact("settings", State::Ok, "harvest.toml can be read, or there is none", None),
@@ -91,7 +126,7 @@ fn settings(checked: Result<(), Failure>) -> Fact {
 
 /// Facts about the machine, without keys and containers.
 pub async fn machine(installation: &Installation) -> Vec<Fact> {
-    let mut facts = vec![git(&installation.environment).await, space(installation)];
+    let mut facts = vec![git(&installation.environment).await, space(installation.data.path())];
     facts.extend(sandbox(installation));
     facts
 }
@@ -115,8 +150,7 @@ async fn git(environment: &Environment) -> Fact {
     }
 }
 
-fn space(installation: &Installation) -> Fact {
-    let path = installation.data.path();
+fn space(path: &Path) -> Fact {
     let detail = |free: u64| format!("{} ({} GiB free)", path.display(), free / GIB);
     match rustix::fs::statvfs(path) {
         Ok(stat) if stat.f_bavail * stat.f_frsize < LITTLE_SPACE => fact(

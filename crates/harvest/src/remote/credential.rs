@@ -1,7 +1,10 @@
 //! `harvest credential …` over HTTP. The secret goes to the server and never comes back.
 
+use std::collections::BTreeMap;
+
 use harvest_core::{Code, Credential};
 use harvest_vault::ExposeSecret;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::Remote;
@@ -24,7 +27,12 @@ pub async fn credential(global: &Global, style: Style, remote: &Remote, command:
             }
             show_added(global, style, &remote.post("/api/credentials", &body).await?);
         }
-        Command::List => show_list(global, style, &list(remote).await?, |_| None),
+        Command::List => {
+            let listed = remote.items::<Listed>("/api/credentials").await?;
+            let usable: BTreeMap<_, _> = listed.iter().map(|one| (one.credential.id.clone(), one.usable)).collect();
+            let credentials: Vec<Credential> = listed.into_iter().map(|one| one.credential).collect();
+            show_list(global, style, &credentials, |one| usable.get(&one.id).copied().flatten());
+        }
         Command::Rotate { master_key: true, .. } => {
             let message = "the master key is on the server's machine, and HARVEST_URL names a server";
             let help = "run it there, or unset HARVEST_URL";
@@ -44,6 +52,14 @@ pub async fn credential(global: &Global, style: Style, remote: &Remote, command:
         }
     }
     Ok(Exit::Done)
+}
+
+/// As the server lists it; an older one does not say whether it can read the secret.
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(flatten)]
+    credential: Credential,
+    usable: Option<bool>,
 }
 
 async fn list(remote: &Remote) -> Result<Vec<Credential>, Failure> {

@@ -194,11 +194,7 @@ pub fn here_only(option: &str) -> Failure {
 pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions, race: Option<Value>) -> Result<Value, Failure> {
     let prompt = ask::read_prompt(&ask.prompt)?;
     let mut body = ask_body(&prompt, ask.options, queue.standing)?;
-    body["after"] = json!(queue.after);
-    body["on_failed_dependency"] = match queue.on_failed_dependency {
-        OnFailed::Hold => "hold".into(),
-        OnFailed::Cancel => "cancel".into(),
-    };
+    add_dependencies(&mut body, queue.after, queue.on_failed_dependency);
     let more = [("source_url", queue.source_url.map(Value::from)), ("race", race)];
     for (name, value) in more {
         if let Some(value) = value {
@@ -208,17 +204,31 @@ pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions, race: Option
     remote.post_once("/api/tasks", &body, queue.idempotency_key).await
 }
 
+/// What a task waits for.
+pub fn add_dependencies(body: &mut Value, after: Vec<String>, on_failed: OnFailed) {
+    body["after"] = after.into();
+    body["on_failed_dependency"] = match on_failed {
+        OnFailed::Hold => "hold".into(),
+        OnFailed::Cancel => "cancel".into(),
+    };
+}
+
 /// What is asked for, as the API takes it.
 pub fn ask_body(prompt: &Prompt, options: AskOptions, standing: Standing) -> Result<Value, Failure> {
-    let care = options.care;
-    let Some(repository) = options.repo else {
+    if options.repo.is_none() {
         let message = "the server does not know the folder you are in: --repo is missing";
         let help = "name a repository of the server, its path there, or a URL";
         return Err(Failure::refused(Code::BadOption, message, help));
-    };
+    }
+    let mut body = options_body(options, standing);
+    body["prompt"] = json!(prompt);
+    Ok(body)
+}
+
+/// The options of a task, without its prompt. Without a repository where none is named.
+pub fn options_body(options: AskOptions, standing: Standing) -> Value {
+    let care = options.care;
     let mut body = json!({
-        "prompt": prompt,
-        "repository": repository,
         "require_tests": options.require_tests,
         "plan": options.plan,
         "gate": care.gate,
@@ -226,6 +236,7 @@ pub fn ask_body(prompt: &Prompt, options: AskOptions, standing: Standing) -> Res
         "fallback_agents": options.fallback_agent,
     });
     let more = [
+        ("repository", options.repo.map(Value::from)),
         ("base", options.base.map(Value::from)),
         ("agent", options.agent.map(Value::from)),
         ("model", options.model.map(Value::from)),
@@ -243,7 +254,7 @@ pub fn ask_body(prompt: &Prompt, options: AskOptions, standing: Standing) -> Res
             body[name] = value;
         }
     }
-    Ok(body)
+    body
 }
 
 async fn act(

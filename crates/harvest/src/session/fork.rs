@@ -1,6 +1,6 @@
 //! `harvest session fork`: a new session that goes on from a moment of another one.
 
-use harvest_core::Source;
+use harvest_core::{Code, Source};
 use harvest_engine::Fork;
 
 use super::{find, prompt::GO_ON};
@@ -38,7 +38,13 @@ pub async fn fork(
         token: None,
     };
     let made = installation.queueing_engine()?.fork(asked).await;
-    let made = made.map_err(|error| Failure::from(error).refusing())?;
+    let made = made.map_err(|error| {
+        let mut failure = Failure::from(error).refusing();
+        if failure.code == Code::CannotFork {
+            failure.help = Some(format!("list the events: harvest task logs {} --json", session.short()));
+        }
+        failure
+    })?;
     let _ = if global.json {
         output::json(&task::document(installation, &made.task.id).await?)
     } else {

@@ -352,7 +352,7 @@ fn page(
         };
         field("tries", &format!("{} ({left})", task.tries));
     }
-    field("asked", &format!("{} by {}", local(task.created_at), task.requested_by));
+    field("created", &format!("{} by {}", local(task.created_at), task.requested_by));
     if let Some(finished) = task.finished_at {
         field("finished", &local(finished));
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, MissingNames, OutputStream, Remedy, SandboxPurpose,
-    TestRun, TurnId,
+    Cost, EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, MissingNames, OutputStream, Remedy,
+    SandboxPurpose, TestRun, TurnId,
 };
 
 use super::style::{Style, clean};
@@ -12,7 +12,7 @@ use super::time::elapsed;
 
 const OUTPUT_LINES: usize = 4;
 const WIDTH: usize = 110;
-/// Of what failing tests or hooks printed.
+/// How many lines are shown of what failing tests or hooks printed.
 const LAST_LINES: usize = 8;
 
 /// Turns the events of one session into lines for a person. Keeps what it needs between events.
@@ -162,7 +162,10 @@ impl Activity {
             EventBody::BudgetReached { account, percent, spent_usd, limit_usd } => {
                 let whose =
                     if account.starts_with("task:") { "the budget" } else { &format!("today's budget of {account}") };
-                let text = format!("{percent}% of {whose} is spent: {spent_usd} of {limit_usd}");
+                let text = format!(
+                    "{}% of {whose} is spent: {spent_usd} of {limit_usd}",
+                    share(*percent, *spent_usd, *limit_usd)
+                );
                 vec![format!("  {} {}", style.warn("warning:"), clean(&text))]
             }
             // The count at the end says nothing new to a person.
@@ -245,6 +248,12 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
     shown
 }
 
+/// How much of a budget is spent, in per cent. One call may go far beyond the threshold that is told of.
+fn share(threshold: u8, spent: Cost, limit: Cost) -> u128 {
+    let percent = (u128::from(spent.nanos()) * 100).checked_div(u128::from(limit.nanos()));
+    percent.map_or(u128::from(threshold), |percent| percent.max(u128::from(threshold)))
+}
+
 /// The counts and, if the result fails, the last lines that its tests printed.
 fn tests(style: Style, run: &TestRun) -> Vec<String> {
     let place = if run.purpose == SandboxPurpose::Baseline { "at the base" } else { "at the result" };
@@ -261,16 +270,28 @@ fn tests(style: Style, run: &TestRun) -> Vec<String> {
         lines.push(format!("    {} not all tests are known by name: {why}", style.warn("warning:")));
     }
     if !passes && run.purpose != SandboxPurpose::Baseline {
-        lines.extend(last_lines(style, &run.output_tail));
+        let telling = harvest_engine::telling_lines(&run.output_tail);
+        // Lines that were picked out begin with a failed test; of those at the end the last ones say most.
+        let is_end = run.output_tail.trim_end().ends_with(&telling);
+        lines.extend(if is_end { last_lines(style, &telling) } else { first_lines(style, &telling) });
     }
     lines
+}
+
+fn first_lines(style: Style, output: &str) -> Vec<String> {
+    let printed = output.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    printed.take(LAST_LINES).map(|line| printed_line(style, line)).collect()
+}
+
+fn printed_line(style: Style, line: &str) -> String {
+    format!("    {}", style.dim(&shorten(style, &clean(line))))
 }
 
 /// The last lines of what a command printed.
 fn last_lines(style: Style, output: &str) -> Vec<String> {
     let printed: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let start = printed.len().saturating_sub(LAST_LINES);
-    printed[start..].iter().map(|line| format!("    {}", style.dim(&shorten(style, &clean(line))))).collect()
+    printed[start..].iter().map(|line| printed_line(style, line)).collect()
 }
 
 fn shorten(style: Style, line: &str) -> String {
@@ -285,6 +306,34 @@ fn shorten(style: Style, line: &str) -> String {
 mod tests_of_lines {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_warning_about_a_budget_says_how_much_of_it_is_spent() {
+        let told = |percent, spent: f64, limit: f64| {
+            let (spent_usd, limit_usd) = (Cost::from_dollars(spent).unwrap(), Cost::from_dollars(limit).unwrap());
+            let account = "task:7k3m".to_owned();
+            Activity::new(Style::plain(false))
+                .lines(&EventBody::BudgetReached { account, percent, spent_usd, limit_usd })
+                .join("\n")
+        };
+        assert_eq!(told(80, 4.98, 5.0), "  warning: 99% of the budget is spent: $4.98 of $5.00");
+        assert_eq!(told(80, 4.0, 5.0), "  warning: 80% of the budget is spent: $4.00 of $5.00");
+        assert_eq!(told(50, 5.2, 5.0), "  warning: 104% of the budget is spent: $5.20 of $5.00");
+        assert_eq!(told(50, 0.0, 0.0), "  warning: 50% of the budget is spent: $0.00 of $0.00");
+    }
+
+    #[test]
+    fn a_failed_node_test_is_shown_with_its_failures() {
+        let output = include_str!("../../../engine/src/verify/report/recorded/node-failures-tap.txt");
+        let run = json!({
+            "purpose": "verify", "commit": "c", "command": "node --test", "exit_code": 1, "passed": 8, "failed": 2,
+            "skipped": 1, "timed_out": false, "duration_ms": 100, "output_tail": output,
+        });
+        let run: TestRun = serde_json::from_value(run).unwrap();
+        let shown = Activity::new(Style::plain(false)).lines(&EventBody::TestsFinished(run)).join("\n");
+        assert!(shown.contains("not ok 2 - adds up its prices") && shown.contains("-3 !== 3"), "{shown}");
+        assert!(!shown.contains("# pass"), "{shown}");
+    }
 
     #[test]
     fn a_turn_reads_like_a_conversation() {

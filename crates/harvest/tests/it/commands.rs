@@ -145,6 +145,26 @@ fn every_command_has_examples() {
 }
 
 #[test]
+fn what_the_command_line_cannot_read_is_refused_with_the_way_out() {
+    let world = World::empty();
+    for (args, said, help) in [
+        (&["task", "add", "x", "--budget-usd", "0"][..], "it must be more than 0", "harvest task add --help"),
+        (&["task", "ad"], "unrecognized subcommand 'ad'", "harvest task --help"),
+        (&["task", "show"], "<ID>", "harvest task show --help"),
+        (&["run", "x", "--bugdet", "3"], "unexpected argument '--bugdet'", "harvest run --help"),
+        (&["--colour"], "unexpected argument '--colour'", "harvest --help"),
+        (&["task"], "a command is missing", "name one of the commands above"),
+    ] {
+        let ran = world.harvest(args).finish();
+        assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+        assert!(ran.stderr.starts_with("error[HV-0141]: ") && ran.stderr.contains(said), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("\n  help: {help}")), "{}", ran.stderr);
+        assert!(ran.stderr.ends_with("\n  more: harvest explain HV-0141\n"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("try '--help'"), "one way out: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn an_export_has_the_issues_of_one_repository_unless_all_are_asked_for() {
     let world = World::new();
     let shed = world.path().join("shed");

@@ -95,6 +95,25 @@ fn bad_secrets_names_and_scopes_are_refused_and_change_nothing() {
     assert_eq!(list(&world).len(), 1);
 }
 
+/// Names that hold a key are refused now; they were not always.
+#[test]
+fn a_new_secret_for_a_credential_whose_name_holds_another_key_is_refused_with_that_reason() {
+    let world = World::empty();
+    let added = add(&world, "default", KEY);
+    let id = &added["id"].as_str().unwrap()[..8];
+    let name = format!("ghp_{}", "A1b2C3d4E5f6".repeat(3));
+    let database = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
+    database.execute("UPDATE credentials SET name = ?1", [&name]).unwrap();
+    let secret = "sk-ant-api03-fresh-0123456789-4321";
+    let ran = world.harvest(&["credential", "rotate", id, "--from-stdin"]).input(secret).finish();
+    assert!(
+        ran.exit == Some(2) && ran.stderr.contains("error[HV-0344]: the credential's name contains a key"),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("the secret appears") && !ran.stderr.contains(&name), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("harvest credential remove {id}")), "{ran:?}");
+}
+
 #[test]
 fn a_lost_master_key_is_told_and_nothing_else_breaks() {
     let world = World::empty();

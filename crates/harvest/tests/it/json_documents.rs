@@ -185,7 +185,7 @@ fn commands_print_the_objects_of_the_api_here_and_over_a_server() {
             ("template list", "Page_Template"),
             ("schedule list", "Page_Schedule"),
             ("token list", "Page_Token"),
-            ("credential list", "Page_Credential"),
+            ("credential list", "Page_ListedCredential"),
             ("convoy list", "Page_Convoy"),
         ] {
             document.assert_is(schema, &run(&command.split(' ').collect::<Vec<_>>()));

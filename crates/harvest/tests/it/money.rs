@@ -90,6 +90,45 @@ fn usage(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
+fn a_budget_of_nothing_is_refused_at_every_door() {
+    let world = World::new();
+    let why = "it must be more than 0, e.g. 2.50";
+    for command in [&["run", "Mend it"][..], &["task", "add", "Mend it"], &["template", "add", "mend", "Mend it"]] {
+        let ran = world.harvest(&[command, &["--budget-usd", "0"]].concat()).finish();
+        assert!(ran.exit == Some(2) && ran.stderr.contains("--budget-usd") && ran.stderr.contains(why), "{ran:?}");
+    }
+    let server = world.serve(&["--agents", "0"]);
+    let client = server.with(&world.token(&[]));
+    for amount in [json!(0), json!(0.0), json!(-2)] {
+        let task = json!({ "prompt": "Mend it", "repository": world.repo(), "budget_usd": amount });
+        for (path, body) in [
+            ("/api/tasks", task.clone()),
+            ("/api/sessions", task.clone()),
+            ("/api/templates", json!({ "name": "mend", "task": task })),
+            ("/api/schedules", json!({ "cron": "@daily", "task": task })),
+        ] {
+            let problem = client.post(path, &body).problem(400, "HV-0604");
+            assert_eq!(
+                (&problem["field"], &problem["detail"]),
+                (&json!("budget_usd"), &json!(why)),
+                "{path} {problem}"
+            );
+            assert!(problem["help"].as_str().unwrap().contains("leave it out"), "{problem}");
+        }
+    }
+    client.post("/api/projects", &json!({ "name": "shop", "repositories": [world.repo()] })).ok();
+    for key in ["budget_usd", "project_daily_usd"] {
+        let settings = "/api/projects/shop/settings";
+        let tag = client.get(settings).header("etag").unwrap().to_owned();
+        let body = json!({ "settings": { key: 0 } });
+        let refused = client.clone().header("if-match", &tag).send(ureq::http::Method::PUT, settings, Some(&body));
+        let problem = refused.problem(400, "HV-0311");
+        assert!(problem["detail"].as_str().unwrap().ends_with(&format!("`{key}` cannot be 0: {why}")), "{problem}");
+    }
+    assert_eq!(client.get("/api/tasks").ok()["items"], json!([]));
+}
+
+#[test]
 fn a_repository_that_asks_for_a_larger_budget_than_allowed_is_told_both_amounts() {
     let world = World::new();
     world.write(".harvest.toml", "budget_usd = 50\n");

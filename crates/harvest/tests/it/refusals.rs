@@ -13,11 +13,24 @@ use crate::support::{FIX, Harvest, Ran, World, fingerprint, git, init, try_git, 
 #[track_caller]
 fn assert_refused(ran: &Ran, code: &str, says: &str) {
     assert_eq!(ran.exit, Some(2), "{ran:?}");
-    // The doctor tells what it can tell without its data.
+    // The doctor tells of git and the settings even if it cannot tell of anything else.
     assert!(ran.stdout.is_empty() || ran.stdout.starts_with("✓ git "), "{ran:?}");
     assert!(ran.stderr.starts_with(&format!("error[{code}]: ")), "expected {code}: {}", ran.stderr);
     assert!(ran.stderr.contains(says), "expected `{says}`: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+/// One failed check with the way out; all others are made, and nothing is said twice.
+#[track_caller]
+fn assert_found_by_the_doctor(ran: &Ran, code: &str, says: &str) {
+    assert_eq!((ran.exit, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
+    let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with('✗')).collect();
+    assert!(failed.len() == 1 && failed[0].contains(&format!("({code})")), "{ran:?}");
+    assert!(ran.stdout.contains(says), "expected `{says}`: {ran:?}");
+    for other in ["✓ git ", "settings", "model keys", "namespaces", "limit: memory"] {
+        assert!(ran.stdout.contains(other), "expected `{other}`: {ran:?}");
+    }
+    assert!(!ran.stdout.contains("harvest-doctor-"), "{ran:?}");
 }
 
 /// Refused, nothing of the repository touched, no task made, nothing left.
@@ -38,6 +51,8 @@ fn run(world: &World, args: &[&str]) -> Harvest {
 fn repositories_that_cannot_be_worked_on() {
     let world = World::empty();
     refused(&world, run(&world, &[]), "HV-0101", "git init");
+    let named = format!("error[HV-0101]: {} is not a git repository", world.repo().display());
+    refused(&world, run(&world, &[]), "HV-0101", &named);
     refused(&world, run(&world, &["--repo", "/nonexistent/x"]), "HV-0101", "/nonexistent/x");
     refused(&world, run(&world, &["--repo", ""]), "HV-0101", "");
     init(&world.repo());
@@ -195,8 +210,11 @@ fn data_directories_that_cannot_be_used() {
             [&["run", "x", "--model-script", "s.yaml"][..], &["task", "list"], &["demo", "--once"], &["doctor"]]
         {
             let script = world.script_file("repo/s.yaml", &json!([{}]));
-            let ran = world.harvest_at(&folder, command);
-            assert_refused(&ran.finish(), "HV-0301", "--data-dir");
+            let ran = world.harvest_at(&folder, command).finish();
+            match command {
+                ["doctor"] => assert_found_by_the_doctor(&ran, "HV-0301", "--data-dir"),
+                _ => assert_refused(&ran, "HV-0301", "--data-dir"),
+            }
             fs::remove_file(script).unwrap();
         }
     }
@@ -232,17 +250,25 @@ fn a_data_directory_that_is_read_only_or_open_to_others_is_refused_and_its_mode_
         fs::set_permissions(&data, fs::Permissions::from_mode(open)).unwrap();
         for command in commands {
             let ran = world.harvest(command).finish();
-            assert_refused(&ran, "HV-0301", &format!("chmod 700 {}", data.display()));
-            assert!(ran.stderr.contains(&format!("is open to others (mode {open:o})")), "{}", ran.stderr);
+            let (closed, why) = (format!("chmod 700 {}", data.display()), format!("is open to others (mode {open:o})"));
+            match command {
+                ["doctor"] => assert_found_by_the_doctor(&ran, "HV-0301", &closed),
+                _ => assert_refused(&ran, "HV-0301", &closed),
+            }
+            assert!(format!("{}{}", ran.stdout, ran.stderr).contains(&why), "{ran:?}");
         }
         assert_eq!(mode(&data), open);
+        world.assert_nothing_left();
     }
     if uid() == 0 {
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
         for command in commands {
             let ran = with_read_only(world.harvest(command), &data).finish();
-            assert_refused(&ran, "HV-0301", "--data-dir");
-            assert!(ran.stderr.contains("is read-only for you"), "{}", ran.stderr);
+            match command {
+                ["doctor"] => assert_found_by_the_doctor(&ran, "HV-0301", "--data-dir"),
+                _ => assert_refused(&ran, "HV-0301", "--data-dir"),
+            }
+            assert!(format!("{}{}", ran.stdout, ran.stderr).contains("is read-only for you"), "{ran:?}");
         }
         assert_eq!(mode(&data), 0o700);
         return;
@@ -250,7 +276,11 @@ fn a_data_directory_that_is_read_only_or_open_to_others_is_refused_and_its_mode_
     fs::set_permissions(&data, fs::Permissions::from_mode(0o500)).unwrap();
     for command in commands {
         let ran = world.harvest(command).finish();
-        assert_refused(&ran, "HV-0301", &format!("chmod u+rwx {}", data.display()));
+        let way_out = format!("chmod u+rwx {}", data.display());
+        match command {
+            ["doctor"] => assert_found_by_the_doctor(&ran, "HV-0301", &way_out),
+            _ => assert_refused(&ran, "HV-0301", &way_out),
+        }
     }
     assert_eq!(mode(&data), 0o500);
     fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
@@ -379,10 +409,14 @@ fn databases_that_cannot_be_used() {
     fs::write(&database, "this is a letter, not a database, and long enough to be taken for one".repeat(100)).unwrap();
     for command in [&["task", "list"][..], &["serve"], &["up", "--until-empty"], &["doctor"]] {
         let ran = world.harvest(command).finish();
-        let is_checked = ran.stdout.contains("git version") && ran.stdout.contains("settings");
-        assert_eq!(is_checked, command == ["doctor"], "{ran:?}");
-        assert_refused(&ran, "HV-0304", "harvest restore FILE --data-dir DIR");
-        let named = format!("the database {} is damaged", database.display());
+        let (named, way_out) =
+            (format!("the database {} is damaged", database.display()), "harvest restore FILE --data-dir DIR");
+        if command == ["doctor"] {
+            assert_found_by_the_doctor(&ran, "HV-0304", way_out);
+            assert!(ran.stdout.contains(&named) && ran.stdout.contains("GiB free"), "{ran:?}");
+            continue;
+        }
+        assert_refused(&ran, "HV-0304", way_out);
         assert!(ran.stderr.contains(&named), "{}", ran.stderr);
     }
     fs::remove_file(&database).unwrap();

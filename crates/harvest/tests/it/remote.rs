@@ -100,10 +100,13 @@ fn tasks_and_sessions_of_a_server() {
 fn commands_that_never_ask_the_server_say_so_or_are_refused() {
     let world = World::new();
     let url = "http://127.0.0.1:1";
-    for line in ["mcp list", "audit verify", "config show", "agent list"] {
+    let archive = world.path().join("here.tar");
+    let backup = format!("backup {}", archive.display());
+    for line in ["mcp list", "audit verify", "config show", "agent list", &backup] {
         let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
         assert_eq!(ran.exit, Some(0), "{line}: {ran:?}");
-        let note = format!("note: `harvest {line}` works on this machine, not on the server in HARVEST_URL ({url})");
+        let name = if line == backup { "backup" } else { line };
+        let note = format!("note: `harvest {name}` works on this machine, not on the server in HARVEST_URL ({url})");
         assert!(ran.stderr.contains(&note), "{line}: {ran:?}");
     }
     for line in ["mcp remove x", "import beads x", "gc"] {
@@ -334,8 +337,6 @@ fn caps_convoys_schedules_and_templates_of_a_server() {
     let add = ["template", "add", "upgrade", "Upgrade {{ package }}", "--repo", &repo, "--convoy", "spring"];
     assert_eq!(at(&add).stdout, "✓ template upgrade saved; parameters: package\n");
     assert!(at(&["template", "list"]).stdout.contains("Upgrade {{ package }}"));
-    let other = at(&["template", "use", "upgrade", "--set", "package=serde", "--priority", "high"]);
-    assert!(other.exit == Some(2) && other.stderr.contains("leave them out, or unset HARVEST_URL"), "{other:?}");
     let missing = at(&["template", "use", "upgrade"]);
     assert!(missing.exit == Some(2) && missing.stderr.contains("needs a value for package"), "{missing:?}");
     let task = json_of(&at(&["template", "use", "upgrade", "--set", "package=serde", "--json"]));
@@ -357,6 +358,65 @@ fn caps_convoys_schedules_and_templates_of_a_server() {
     assert_eq!(list["items"][0]["waiting"], waiting);
     assert_eq!(world.json(&["task", "list"])["items"], list["items"]);
     assert!(at(&["task", "list"]).stdout.contains(&format!("waits for {}", &id[..8])));
+}
+
+#[test]
+fn a_template_of_a_server_is_used_with_options_and_without_a_repository() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let token = world.token(&[]);
+    let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token).finish();
+    let repo = world.repo().display().to_string();
+    let add = ["template", "add", "upgrade", "Upgrade {{ package }}", "--priority", "low", "--gate", "--retries", "2"];
+    let added = at(&add);
+    assert_eq!(added.stdout, "✓ template upgrade saved; parameters: package\n", "{added:?}");
+    let listed = json_of(&at(&["template", "list", "--json"]));
+    assert_eq!(listed["items"][0]["options"]["repo"], Value::Null, "{listed:#}");
+    let filled = ["template", "use", "upgrade", "--set", "package=serde"];
+    let nowhere = at(&filled);
+    assert!(nowhere.exit == Some(2) && nowhere.stderr.contains("names none"), "{nowhere:?}");
+    assert!(nowhere.stderr.contains("--repo"), "{nowhere:?}");
+    let first = json_of(&at(&[&filled[..], &["--repo", &repo, "--json"]].concat()));
+    assert_eq!((&first["prompt"], &first["repository"]), (&json!("Upgrade serde"), &json!(repo)));
+    let more =
+        ["--repo", &repo, "--priority", "high", "--test", "make check", "--budget-usd", "1.5", "--convoy", "spring"];
+    let (id, url) = (first["id"].as_str().unwrap(), "https://example.com/issues/7");
+    let queued = ["--after", &id[..8], "--source-url", url, "--timeout", "90s", "--idempotency-key", "one", "--json"];
+    let args = [&filled[..], &more, &queued].concat();
+    let task = json_of(&at(&args));
+    assert_eq!(
+        (&task["priority"], &task["budget_usd"], &task["convoy"]),
+        (&json!("high"), &json!(1.5), &json!("spring"))
+    );
+    assert_eq!((&task["after"], &task["source_url"]), (&json!([id]), &json!(url)), "{task:#}");
+    let settings = &task["settings"];
+    assert_eq!((&settings["test"], &settings["gate"]), (&json!("make check"), &json!(true)), "{task:#}");
+    assert_eq!(task["retries_left"], 2, "{task:#}");
+    assert_eq!(json_of(&at(&args))["id"], task["id"], "asked twice, made once");
+    // What is made here of the same template is the same.
+    let here = world.json(&[&filled[..], &more].concat());
+    for field in ["prompt", "repository", "priority", "budget_usd", "convoy", "retries_left"] {
+        assert_eq!(here[field], task[field], "{field}");
+    }
+    for field in ["test", "gate"] {
+        assert_eq!(here["settings"][field], settings[field], "{field}");
+    }
+    let client = server.with(&token);
+    let path = "/api/templates/upgrade/tasks";
+    let values = json!({ "package": "serde" });
+    for (options, field) in [
+        (json!({ "repository": repo, "budget_usd": 0 }), "budget_usd"),
+        (json!({ "repository": repo, "prompt": "Else" }), "options"),
+        (json!({ "repository": "" }), "options"),
+        (json!({}), "repository"),
+    ] {
+        let problem = client.post(path, &json!({ "values": values, "options": options })).problem(400, "HV-0604");
+        assert_eq!(problem["field"], field, "{problem}");
+    }
+    // Who has some projects alone cannot make one for all.
+    let own = server.with(&world.token(&["--role", "member", "--project", "shop"]));
+    let open = json!({ "name": "open", "task": { "prompt": "Mend it" } });
+    assert_eq!(own.post("/api/templates", &open).problem(403, "HV-0602")["field"], "repository");
 }
 
 #[test]
@@ -389,7 +449,10 @@ fn repositories_and_credentials_of_a_server() {
     assert!(!format!("{added:?}").contains(key));
     let kept = json_of(&at(&["credential", "list", "--json"]));
     assert_eq!(kept["items"], client.get("/api/credentials").ok()["items"]);
-    assert!(at(&["credential", "list"]).stdout.contains("…0042"));
+    assert_eq!(kept["items"][0]["usable"], true, "{kept:#}");
+    let listed = at(&["credential", "list"]).stdout;
+    assert!(listed.contains("…0042") && listed.contains("STATE") && listed.contains("usable"), "{listed}");
+    assert_eq!(listed, world.harvest(&["credential", "list"]).finish().stdout);
     let id = &kept["items"][0]["id"].as_str().unwrap()[..8];
     world.give("sk-ant-api03-over-the-api-0043");
     let rotated = told(&["credential", "rotate", id, "--from-stdin"], "sk-ant-api03-over-the-api-0043");

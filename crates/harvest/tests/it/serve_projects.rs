@@ -134,6 +134,38 @@ fn whoever_changes_settings_has_read_them() {
 }
 
 #[test]
+fn while_the_settings_cannot_be_read_a_change_is_made_or_refused_and_never_both() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let shop = "/api/projects/shop";
+    admin.post("/api/projects", &json!({ "name": "shop", "repositories": [world.repo()] })).ok();
+    let tag = admin.get(&format!("{shop}/settings")).header("etag").unwrap().to_owned();
+    let file = world.home().join(".config/harvest/harvest.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "budget_usd = oops\n").unwrap();
+    let warned = |answer: &Answer| {
+        assert!((200..300).contains(&answer.status), "{answer:?}");
+        assert!(answer.header("warning").is_some_and(|warning| warning.contains("harvest.toml")), "{answer:?}");
+    };
+    // What needs the settings changes nothing.
+    let orchard = json!({ "name": "orchard" });
+    admin.post("/api/projects", &orchard).problem(400, "HV-0311");
+    let settings = json!({ "settings": { "test": "make check" } });
+    put(&admin, &format!("{shop}/settings"), Some(&tag), &settings).problem(400, "HV-0311");
+    // What does not is done, and the answer says so.
+    warned(&put(&admin, &format!("{shop}/members/ada"), None, &json!({ "role": "member" })));
+    warned(&admin.delete(&format!("{shop}/members/ada")));
+    let emptied = patch(&admin, shop, &json!({ "repositories": [] }));
+    warned(&emptied);
+    assert_eq!(emptied.json()["repositories"], json!([]));
+    std::fs::write(&file, "").unwrap();
+    let made = admin.post("/api/projects", &orchard);
+    assert_eq!((made.status, made.header("warning")), (201, None), "nothing of it was made before: {made:?}");
+    assert_eq!(admin.get(&format!("{shop}/settings")).ok()["settings"], json!({}));
+}
+
+#[test]
 fn members_are_listed_and_removed_by_admins_of_their_project() {
     let world = World::new();
     with_projects(&world);

@@ -199,6 +199,8 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
         let refused = world.harvest(&["session", "fork", session, "--at", at]).finish();
         assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0155]"), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
+        let way_out = format!("harvest task logs {} --json", &session[..8]);
+        assert!(refused.stderr.contains(&way_out), "{refused:?}");
     }
     let missing = world.harvest(&["session", "restore", session, "--checkpoint", "999"]).finish();
     assert!(missing.exit == Some(2) && missing.stderr.starts_with("error[HV-0155]"), "{missing:?}");

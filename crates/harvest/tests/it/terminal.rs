@@ -171,7 +171,7 @@ fn times_are_local_for_people_and_utc_in_json() {
     let local =
         created.to_zoned(jiff::tz::Offset::constant(9).to_time_zone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
     let page = show(&["task", "show", id]);
-    assert!(page.contains(&format!("asked       {local} by ")), "{local}:\n{page}");
+    assert!(page.contains(&format!("created     {local} by ")), "{local}:\n{page}");
 }
 
 #[test]

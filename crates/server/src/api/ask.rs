@@ -1,10 +1,10 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow, budget};
 use harvest_engine::{BaseChoice, Request, check_name, enter_race};
 use harvest_store::Submitted;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::races::AskRace;
@@ -52,6 +52,8 @@ pub struct Ask {
     #[schema(maximum = 20)]
     pub retries: Option<u32>,
     /// The most that the task may cost, in US dollars.
+    #[serde(default, deserialize_with = "budget_usd")]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, example = 2.5)]
     pub budget_usd: Option<Cost>,
     /// The time limit of the agent for a turn, in seconds.
     #[schema(minimum = 1, maximum = 604800)]
@@ -86,9 +88,23 @@ const MOST_DEPENDENCIES: usize = 100;
 const MOST_NAMES: usize = 100;
 const LONGEST_NAME: usize = 1000;
 
+/// A negative amount is read as none: [`Ask::check`] refuses both, and names the field also where a task is part of another body.
+fn budget_usd<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cost>, D::Error> {
+    let Some(dollars) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+    match budget::of_dollars(dollars) {
+        Ok(cost) => Ok(Some(cost)),
+        Err(budget::BadBudget::NotPositive) => Ok(Some(Cost::ZERO)),
+        Err(reason) => Err(serde::de::Error::custom(reason)),
+    }
+}
+
 impl Ask {
     /// What can be told from the fields alone.
     pub fn check(&self) -> Result<(), Problem> {
+        self.check_with(Some(&self.repository))
+    }
+
+    fn check_with(&self, repository: Option<&String>) -> Result<(), Problem> {
         if self.prompt.trim().is_empty() {
             return Err(Problem::new(Code::BadPrompt, "the prompt is empty").about("prompt").help("describe the task"));
         }
@@ -99,6 +115,10 @@ impl Ask {
         }
         if self.timeout.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {
             return Err(Problem::bad("timeout", format!("the timeout is between 1 and {LONGEST_TIMEOUT} seconds")));
+        }
+        if let Some(Err(reason)) = self.budget_usd.map(budget::checked) {
+            let help = "name an amount of dollars, or leave it out for the one of the settings";
+            return Err(Problem::bad("budget_usd", reason.to_string()).help(help));
         }
         if self.retries.is_some_and(|retries| retries > MOST_RETRIES) {
             return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
@@ -121,7 +141,7 @@ impl Ask {
         let several = self.mcp.iter().map(|name| ("mcp", Some(name)));
         let several = several.chain(self.fallback_agents.iter().map(|name| ("fallback_agents", Some(name))));
         let names = [
-            ("repository", Some(&self.repository)),
+            ("repository", repository),
             ("base", self.base.as_ref()),
             ("agent", self.agent.as_ref()),
             ("model", self.model.as_ref()),
@@ -146,10 +166,21 @@ impl Ask {
 
     /// What is asked for again and again is asked of one.
     pub fn check_kept(&self) -> Result<(), Problem> {
-        if self.race.is_some() {
-            return Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot"));
-        }
+        self.check_no_race()?;
         self.check()
+    }
+
+    /// The same for a template, whose repository may be named when it is used.
+    pub fn check_template(&self) -> Result<(), Problem> {
+        self.check_no_race()?;
+        self.check_with(Some(&self.repository).filter(|name| !name.is_empty()))
+    }
+
+    fn check_no_race(&self) -> Result<(), Problem> {
+        match self.race {
+            Some(_) => Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot")),
+            None => Ok(()),
+        }
     }
 
     /// The repository becomes what its name stands for, if the person may name it.

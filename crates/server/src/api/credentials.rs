@@ -1,10 +1,12 @@
 //! Keys and tokens for the models. A secret goes in and never comes out.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use harvest_core::{Code, Credential, CredentialId, Role, Scope, may_name_hosts};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::page::Page;
@@ -93,18 +95,33 @@ fn has(principal: &Principal, provider: &str, scope: &Scope) -> bool {
     }
 }
 
+/// A credential in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ListedCredential {
+    #[serde(flatten)]
+    credential: Credential,
+    /// Whether its secret can be read with the server's master key.
+    usable: bool,
+}
+
 /// List credentials with their last characters and last use
 #[utoipa::path(
     get, path = "/api/credentials", tag = "credentials", operation_id = "credential.list",
     security(("token" = ["member"]), ("cookie" = ["member"])),
-    responses((status = 200, body = Page<Credential>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Page<ListedCredential>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<Credential>, Problem> {
+) -> Result<Page<ListedCredential>, Problem> {
     let all = app.store.credentials().await?.into_iter().map(|record| record.credential);
-    Ok(Page::whole(all.filter(|one| has(&principal, &one.provider, &one.scope)).collect()))
+    let seen: Vec<Credential> = all.filter(|one| has(&principal, &one.provider, &one.scope)).collect();
+    let usable = if seen.is_empty() { BTreeSet::new() } else { app.desk.usable_credentials().await? };
+    let listed = seen.into_iter().map(|credential| {
+        let usable = usable.contains(&credential.id);
+        ListedCredential { credential, usable }
+    });
+    Ok(Page::whole(listed.collect()))
 }
 
 /// Add a credential; the secret is stored encrypted

@@ -6,8 +6,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Code, Timestamp};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::Page;
@@ -38,17 +41,96 @@ pub struct NewTemplate {
     pub name: String,
     /// The prompt may have parameters, as in `Upgrade {{ package }}`; the other fields apply to all tasks created from
     /// it.
-    #[serde(deserialize_with = "crate::extract::object")]
-    pub task: Ask,
+    pub task: TemplateTask,
 }
 
-/// Values for the parameters of a template.
+/// Values for the parameters of a template, and options of this task.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Filling {
     /// A value for each parameter.
     #[serde(default)]
     values: BTreeMap<String, String>,
+    /// Override the options of the template for this task.
+    #[serde(default)]
+    options: TemplateOptions,
+}
+
+/// The task of a template: its repository is empty where it is named when the template is used.
+#[derive(Debug, Clone)]
+pub struct TemplateTask(pub Ask);
+
+/// What overrides a template: the prompt is always empty, and so is the repository where the template's is used.
+#[derive(Debug, Clone, Default)]
+pub struct TemplateOptions(Ask);
+
+const OF_THE_TEMPLATE: [&str; 2] = ["prompt", "race"];
+
+impl<'de> Deserialize<'de> for TemplateTask {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        with_open(Map::deserialize(deserializer)?, &["repository"]).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TemplateOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        if let Some(name) = OF_THE_TEMPLATE.iter().find(|name| fields.contains_key(**name)) {
+            return Err(D::Error::custom(format!("`{name}` cannot be set when a template is used; leave it out")));
+        }
+        with_open(fields, &["prompt", "repository"]).map(Self)
+    }
+}
+
+/// A task with these fields empty where they are left out.
+fn with_open<E: serde::de::Error>(mut fields: Map<String, Value>, open: &[&str]) -> Result<Ask, E> {
+    for name in open {
+        if fields.get(*name).is_some_and(|value| value == "") {
+            return Err(E::custom(format!("`{name}` is empty; leave it out")));
+        }
+        fields.entry(*name).or_insert_with(|| Value::from(""));
+    }
+    serde_json::from_value(Value::Object(fields)).map_err(E::custom)
+}
+
+/// The schema of a task in which these fields can be left out, and those do not exist.
+fn schema_of(description: &str, open: &[&str], absent: &[&str]) -> RefOr<Schema> {
+    match Ask::schema() {
+        RefOr::T(Schema::Object(mut schema)) => {
+            schema.required.retain(|name| !open.contains(&name.as_str()));
+            schema.properties.retain(|name, _| !absent.contains(&name.as_str()));
+            schema.description = Some(description.to_owned());
+            schema.into()
+        }
+        other => other,
+    }
+}
+
+impl PartialSchema for TemplateTask {
+    fn schema() -> RefOr<Schema> {
+        let description = "The task of a template. Without a `repository`, it is named when the template is used.";
+        schema_of(description, &["repository"], &["race"])
+    }
+}
+
+impl ToSchema for TemplateTask {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Ask::schemas(schemas);
+    }
+}
+
+impl PartialSchema for TemplateOptions {
+    fn schema() -> RefOr<Schema> {
+        let description =
+            "Options of one task that is created from a template; those that are left out are the template's.";
+        schema_of(description, &["prompt", "repository"], &OF_THE_TEMPLATE)
+    }
+}
+
+impl ToSchema for TemplateOptions {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Ask::schemas(schemas);
+    }
 }
 
 /// List templates
@@ -77,8 +159,15 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(mut new): Body<NewTemplate>,
 ) -> Result<(StatusCode, Json<Template>), Problem> {
-    new.task.check_kept()?;
-    new.task.locate(&app, &principal).await?;
+    let task = &mut new.task.0;
+    task.check_template()?;
+    if !task.repository.is_empty() {
+        task.locate(&app, &principal).await?;
+    } else if !principal.sees_everything() {
+        let detail = "only users who are not limited to projects can add a template without a repository";
+        let help = "name one of GET /api/repositories";
+        return Err(Problem::new(Code::NotAllowed, detail).about("repository").help(help));
+    }
     let known = app.store.templates().await?.into_iter().find(|template| template.name == new.name);
     if known.is_some_and(|template| !super::schedules::sees(&principal, &template.options)) {
         let detail = "the name is taken by a template of another project";
@@ -117,7 +206,16 @@ pub async fn fill(
     Body(filling): Body<Filling>,
 ) -> Result<(StatusCode, HeaderMap, Json<TaskDetail>), Problem> {
     let template = find(&app, &principal, &name).await?;
-    let ask = app.desk.fill(&template, filling.values)?;
+    let mut options = filling.options.0;
+    if !options.repository.is_empty() {
+        options.locate(&app, &principal).await?;
+    }
+    let ask = app.desk.fill(&template, filling.values, &options)?;
+    if ask.repository.is_empty() {
+        let detail = "the template has no repository, and the request names none";
+        let help = "name one in `options`; on the command line: --repo";
+        return Err(Problem::bad("repository", detail).help(help));
+    }
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     let detail = tasks::visible(&app, &principal, &submitted.task.id).await?;
     let location = ask::location(&format!("/api/tasks/{}", detail.task.id));

@@ -36,7 +36,7 @@ pub fn bounded_names(output: &str, is_whole: bool) -> TestNames {
 
 /// The lines of an output as a terminal would show them. A carriage return begins a line, too: a runner that draws its progress
 /// over itself writes the next line behind one.
-fn shown_lines(output: &str) -> impl Iterator<Item = String> {
+pub(super) fn shown_lines(output: &str) -> impl Iterator<Item = String> {
     output.split(['\n', '\r']).map(without_colors)
 }
 

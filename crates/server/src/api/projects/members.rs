@@ -1,13 +1,13 @@
 //! Who belongs to a project, and what they may do in it.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Role, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{concerns, known};
+use super::{concerns, known, tell_of_change};
 use crate::api::page::Page;
 use crate::api::record::Concerns;
 use crate::auth::Principal;
@@ -56,14 +56,14 @@ pub async fn put(
     Extension(principal): Extension<Principal>,
     Id((name, user)): Id<(String, String)>,
     Body(ask): Body<AskMember>,
-) -> Result<(Extension<Concerns>, Json<Member>), Problem> {
+) -> Result<(HeaderMap, Extension<Concerns>, Json<Member>), Problem> {
     known(&app, &principal, &name)?;
     check_name("user", &user)?;
     let member =
         harvest_store::Member { project: name.clone(), user: user.clone(), role: ask.role, since: app.clock.now() };
     app.store.set_member(member.clone()).await?;
-    app.desk.projects_changed().await?;
-    Ok((concerns(&name, format!("member:{user}")), Json(member.into())))
+    let headers = tell_of_change(&app).await?;
+    Ok((headers, concerns(&name, format!("member:{user}")), Json(member.into())))
 }
 
 /// Remove a member from a project
@@ -76,7 +76,7 @@ pub async fn remove(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id((name, user)): Id<(String, String)>,
-) -> Result<(StatusCode, Extension<Concerns>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>), Problem> {
     known(&app, &principal, &name)?;
     if !app.store.remove_member(&name, &user).await? {
         let detail = format!("`{}` is not a member of the project", user.escape_debug());
@@ -84,8 +84,8 @@ pub async fn remove(
             Problem::new(harvest_core::Code::UnknownMember, detail).help("see GET /api/projects/{name}/members")
         );
     }
-    app.desk.projects_changed().await?;
-    Ok((StatusCode::NO_CONTENT, concerns(&name, format!("member:{user}"))))
+    let headers = tell_of_change(&app).await?;
+    Ok((StatusCode::NO_CONTENT, headers, concerns(&name, format!("member:{user}"))))
 }
 
 impl From<harvest_store::Member> for Member {

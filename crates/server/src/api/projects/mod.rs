@@ -5,7 +5,7 @@ pub mod members;
 pub mod settings;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use harvest_core::{Code, Cost};
@@ -102,6 +102,8 @@ pub async fn create(
     }
     check_name("name", &name)?;
     concerns_project(&name);
+    // Whether the name is taken, and what the project gets, is said by the settings.
+    app.desk.check_readable()?;
     let now = app.clock.now();
     let new = harvest_store::Project {
         repositories: located(&app, &name, ask.repositories).await?,
@@ -116,10 +118,10 @@ pub async fn create(
         let detail = format!("there is a project `{name}` already");
         return Err(Problem::new(Code::ProjectExists, detail).about("name").help("choose another, or change that one"));
     }
-    app.desk.projects_changed().await?;
+    let mut headers = tell_of_change(&app).await?;
     let made = known(&app, &principal, &name)?;
-    let place = location(&format!("/api/projects/{name}"));
-    Ok((StatusCode::CREATED, place, concerns(&name, format!("project:{name}")), Json(made)))
+    headers.extend(location(&format!("/api/projects/{name}")));
+    Ok((StatusCode::CREATED, headers, concerns(&name, format!("project:{name}")), Json(made)))
 }
 
 /// Change which repositories belong to a project
@@ -133,7 +135,7 @@ pub async fn change(
     Extension(principal): Extension<Principal>,
     Id(name): Id<String>,
     Body(change): Body<ProjectChange>,
-) -> Result<(Extension<Concerns>, Json<Project>), Problem> {
+) -> Result<(HeaderMap, Extension<Concerns>, Json<Project>), Problem> {
     let kept = made_here(&app, &name).await?;
     let repositories = located(&app, &name, change.repositories).await?;
     let changed =
@@ -142,8 +144,8 @@ pub async fn change(
         let detail = "someone else changed the project at the same moment";
         return Err(Problem::new(Code::Outdated, detail).with_status(StatusCode::CONFLICT).help("ask again"));
     }
-    app.desk.projects_changed().await?;
-    Ok((concerns(&name, format!("project:{name}")), Json(known(&app, &principal, &name)?)))
+    let headers = tell_of_change(&app).await?;
+    Ok((headers, concerns(&name, format!("project:{name}")), Json(known(&app, &principal, &name)?)))
 }
 
 /// Remove a project with its settings and members; its repositories and tasks are kept
@@ -155,11 +157,27 @@ pub async fn change(
 pub async fn remove(
     State(app): State<App>,
     Id(name): Id<String>,
-) -> Result<(StatusCode, Extension<Concerns>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>), Problem> {
     made_here(&app, &name).await?;
     app.store.remove_project(&name).await?;
-    app.desk.projects_changed().await?;
-    Ok((StatusCode::NO_CONTENT, concerns(&name, format!("project:{name}"))))
+    let headers = tell_of_change(&app).await?;
+    Ok((StatusCode::NO_CONTENT, headers, concerns(&name, format!("project:{name}"))))
+}
+
+/// Has the engine follow a change that was made. It stands also while the settings cannot be read: what was taken away is gone at
+/// once, and what was added holds as soon as they can. The answer says so in a header.
+async fn tell_of_change(app: &App) -> Result<HeaderMap, Problem> {
+    const WARNING: &str = "299 harvest \"the change is made, but harvest.toml cannot be read: what was added holds when it is \
+                           corrected; see `harvest doctor`\"";
+    let mut headers = HeaderMap::new();
+    match app.desk.projects_changed().await {
+        Err(refusal) if refusal.code == Code::BadConfig => {
+            tracing::warn!(reason = refusal.message, "a project was changed while the settings cannot be read");
+            headers.insert(header::WARNING, HeaderValue::from_static(WARNING));
+        }
+        told => told?,
+    }
+    Ok(headers)
 }
 
 /// What the log says of a change.

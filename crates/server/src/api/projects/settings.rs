@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{concerns, if_changed, known, tag_of};
+use super::{concerns, if_changed, known, tag_of, tell_of_change};
 use crate::api::record::Concerns;
 use crate::auth::Principal;
 use crate::desk::Reach;
@@ -134,10 +134,9 @@ pub async fn put(
     if !changed {
         return Err(outdated());
     }
-    app.desk.projects_changed().await?;
+    let mut headers = tell_of_change(&app).await?;
     let (_, settings, version) = kept(&app, &name).await?;
     let shown = describe(&app, &principal, &name, settings);
-    let mut headers = HeaderMap::new();
     if let Ok(tag) = format!("\"{version}-{}\"", tag_of(&shown)).parse() {
         headers.insert(header::ETAG, tag);
     }

@@ -1,13 +1,13 @@
 //! Refreshes of people's tokens, and names that change hands, against an endpoint with GitHub's rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use harvest_core::{Code, Cost, Credential, Scope, TaskId, Timestamp};
+use harvest_core::{Code, Cost, Credential, CredentialId, Scope, TaskId, Timestamp};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Sqlite, Template};
 use serde_json::{Value, json};
@@ -55,6 +55,12 @@ impl desk::Desk for Vault {
     fn settings_of(&self, _: &str) -> Option<Vec<Value>> {
         None
     }
+    fn check_readable(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+    async fn usable_credentials(&self) -> Result<BTreeSet<CredentialId>, Refusal> {
+        nothing()
+    }
     async fn projects_changed(&self) -> Result<(), Refusal> {
         nothing()
     }
@@ -76,7 +82,7 @@ impl desk::Desk for Vault {
     fn parameters(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
-    fn fill(&self, _: &Template, _: BTreeMap<String, String>) -> Result<Ask, Refusal> {
+    fn fill(&self, _: &Template, _: BTreeMap<String, String>, _: &Ask) -> Result<Ask, Refusal> {
         nothing()
     }
     async fn add_credential(&self, _: NewCredential, _: Scope) -> Result<Credential, Refusal> {
