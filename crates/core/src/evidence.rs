@@ -332,6 +332,8 @@ impl Evidence {
         let files = match flag {
             Flag::TestCommandChanged => self.changed.command_files(),
             Flag::TestHelpersChanged => in_a_sentence(&self.changed.helpers),
+            Flag::CiChanged => in_a_sentence(&self.changed.ci),
+            Flag::SettingsChanged => in_a_sentence(&self.changed.settings),
             _ => None,
         };
         files.map_or_else(|| flag.explain().to_owned(), |files| format!("{} ({files})", flag.explain()))

@@ -199,8 +199,11 @@ fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit,
         } else {
             String::new()
         };
-        let proved =
-            if predicate["proves_success"] == true { "its tests passed" } else { "its tests do not prove success" };
+        let proved = match (&predicate["proves_success"], &predicate["evidence"]["passed"]) {
+            (Value::Bool(true), Value::Null) => "its test command ended with exit code 0, without counts",
+            (Value::Bool(true), _) => "its tests passed",
+            _ => "its tests do not prove success",
+        };
         let flags = predicate["evidence"]["flags"].as_array().into_iter().flatten();
         let flags: String = flags
             .filter_map(|flag| serde_json::from_value::<Flag>(flag.clone()).ok())

@@ -146,7 +146,7 @@ export function verdict(
     evidence.passed != null
       ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}`
       : evidence.exit_code === 0
-        ? "tests pass, no counts"
+        ? "exit code 0, no counts"
         : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
     case "verified":

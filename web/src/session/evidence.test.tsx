@@ -86,7 +86,7 @@ const CASES: Record<string, { list: string; badge: string; hint: boolean; tests:
     check: ["Tests vanished", "Tests that ran before the change are missing; they are listed above"],
   },
   no_counts: {
-    list: "verified: tests pass, no counts",
+    list: "verified: exit code 0, no counts",
     badge: "Verified, no counts",
     hint: false,
     tests: [],

@@ -82,15 +82,15 @@ pub(super) fn verdict(
     if cannot_run && result.exit_code != 0 && executed(result).unwrap_or(0) == 0 {
         return TestVerdict::CannotRun;
     }
-    let none_ran = [base, result].iter().all(|run| executed(run) == Some(0) && run.names.is_empty() && ended_idle(run));
-    if none_ran && !worthless {
+    let none_ran = ran_none(result);
+    if none_ran && ran_none(base) && !worthless {
         return TestVerdict::NoTests;
     }
     // A command can end well although tests fail, such as one whose output goes through a pipe.
     let fails = result.failed.unwrap_or(0) > 0 || !result.names.failed.is_empty();
     if result.exit_code == 0 && !fails {
         let unknown = result.passed.is_none() && exit_code::hidden(&result.command).is_some();
-        return if worthless || unknown { TestVerdict::Doubtful } else { TestVerdict::Verified };
+        return if worthless || unknown || none_ran { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
     // All that failed must be known by name: of one that is not, nobody can say that it failed before. So the runner must have
     // counted, and neither report may have a gap.
@@ -121,6 +121,12 @@ pub(super) fn verdict_as_delivered(
         (TestVerdict::Unchanged, true) => TestVerdict::Failed,
         (worse, _) => worse,
     }
+}
+
+/// Whether no test ran, and the runner says so. Tests that are skipped do not run.
+fn ran_none(run: &TestRun) -> bool {
+    let TestNames { passed, failed, .. } = &run.names;
+    executed(run) == Some(0) && passed.is_empty() && failed.is_empty() && ended_idle(run)
 }
 
 fn executed(run: &TestRun) -> Option<u64> {
@@ -313,7 +319,7 @@ mod tests {
             ..run(0, TestNames::default())
         };
         assert_eq!(judge(&silent("npm test"), &silent("npm test")), TestVerdict::Verified);
-        for command in ["npm test | tail -5", "npm test || true"] {
+        for command in ["npm test | tail -5", "npm test || true", "npm test; echo done"] {
             assert_eq!(judge(&silent(command), &silent(command)), TestVerdict::Doubtful, "{command}");
             let counted = TestRun { command: command.to_owned(), ..run(0, names(&["a"], &[])) };
             assert_eq!(judge(&base, &counted), TestVerdict::Verified, "{command}");
@@ -325,6 +331,9 @@ mod tests {
         let none = || run(0, TestNames::default());
         assert_eq!(judge(&none(), &none()), TestVerdict::NoTests);
         assert_eq!(judge(&run(5, TestNames::default()), &run(5, TestNames::default())), TestVerdict::NoTests);
+        let skipped = || TestNames { skipped: vec!["a".to_owned()], ..TestNames::default() };
+        assert_eq!(judge(&run(0, skipped()), &run(0, skipped())), TestVerdict::NoTests, "what is skipped does not run");
+        assert_eq!(judge(&run(101, TestNames::default()), &run(0, skipped())), TestVerdict::Doubtful, "none runs now");
         assert_eq!(judge(&none(), &run(101, TestNames::default())), TestVerdict::Failed, "it does not build any more");
         let red = || run(2, TestNames::default());
         assert_eq!(judge(&red(), &red()), TestVerdict::Failed, "something else of the command fails");

@@ -248,7 +248,10 @@ impl Turn {
                         evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
                     let fails = evidence.failed.unwrap_or(0) > 0 || !evidence.tests.still_failing.is_empty();
                     let hidden = exit_code::hidden(&evidence.command).filter(|_| evidence.passed.is_none());
-                    if why.is_empty() && fails {
+                    let none_ran = (evidence.passed, evidence.failed) == (Some(0), Some(0));
+                    if why.is_empty() && none_ran {
+                        why.push("no test ran");
+                    } else if why.is_empty() && fails {
                         why.push("tests fail although the command ends with exit code 0");
                     } else if let Some(hidden) = hidden.filter(|_| why.is_empty()) {
                         why.push(hidden.explain());

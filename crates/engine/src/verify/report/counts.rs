@@ -290,7 +290,7 @@ fn none(lines: &[String]) -> Option<Counts> {
     is_none.then(|| Counts::of(0, 0, 0))
 }
 
-/// `=== 1 failed, 3 passed, 2 skipped in 0.12s ===`, and `no tests ran in 0.01s`.
+/// `=== 1 failed, 3 passed, 2 skipped in 0.12s ===`, `2 deselected in 0.02s` and `no tests ran in 0.01s`.
 fn pytest(lines: &[String]) -> Option<Counts> {
     total(lines, |line| {
         let line = line.trim_matches('=').trim();
@@ -304,7 +304,7 @@ fn pytest(lines: &[String]) -> Option<Counts> {
         let count = |words: &[&str]| words.iter().filter_map(|word| before(told, word)).next();
         let (passed, failed) = (count(&["passed"]), count(&["failed"]));
         let (errors, skipped) = (count(&["error", "errors"]), count(&["skipped"]));
-        let is_told = passed.or(failed).or(errors).or(skipped).is_some();
+        let is_told = passed.or(failed).or(errors).or(skipped).or(count(&["deselected"])).is_some();
         is_told
             .then(|| Counts::of(passed.unwrap_or(0), failed.unwrap_or(0) + errors.unwrap_or(0), skipped.unwrap_or(0)))
     })
@@ -393,6 +393,8 @@ mod tests {
             ("67% tests passed, 1 tests failed out of 3", Counts::of(2, 1, 0)),
             ("3 tests, 1 failure, 1 skipped", Counts::of(1, 1, 1)),
             ("collected 0 items\n\n===== no tests ran in 0.01s =====", Counts::of(0, 0, 0)),
+            ("======= 2 deselected in 0.02s =======", Counts::of(0, 0, 0)),
+            ("1 passed, 2 deselected in 0.02s", Counts::of(1, 0, 0)),
             ("Ran 0 tests in 0.000s\n\nNO TESTS RAN", Counts::of(0, 0, 0)),
             ("No test files found, exiting with code 1", Counts::of(0, 0, 0)),
         ];
