@@ -290,11 +290,14 @@ fn a_file_outlives_whoever_has_read_it() {
     let running = world.worker(&script, &[]).env("HARVEST_FAILPOINTS", crash).start();
     wait_until("it hangs", || of_type(&journal(&world, &task), "tool.call").len() == 2);
     let file = world.data().join("interrupts").join(&task);
-    fs::write(&file, "out of credit\n").unwrap();
+    fs::write(&file, "out of credit: sk-ant-api03-canary0123456789abcdefgh\n").unwrap();
     assert_eq!(running.finish().status.signal(), Some(6));
     assert!(!file.exists());
+    let kept: String =
+        crate::serve_limits::database(&world).query_row("SELECT how FROM stops", [], |row| row.get(0)).unwrap();
+    assert!(kept.contains("[redacted]") && !kept.contains("canary"), "{kept}");
     let mut running = world.worker(&script, &[]).start();
-    assert_interrupted(&world, &task, Some("operator"), "out of credit");
+    assert_interrupted(&world, &task, Some("operator"), "out of credit: [redacted]");
     world.json(&["session", "resume", &task]);
     assert_resumed(&world, &mut running, &task);
     end(&world, running);

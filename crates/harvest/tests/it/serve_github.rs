@@ -8,7 +8,7 @@ use ureq::http::Method;
 use crate::cluster::{self, Cluster};
 use crate::fake_github::{CLIENT_ID, CLIENT_SECRET, FakeGithub, form};
 use crate::serve_access::with_projects;
-use crate::serve_limits::{WOKEN, database, eventually, streams};
+use crate::serve_limits::{LOOKED_AT, WOKEN, database, eventually, streams};
 use crate::served::{Answer, Client, Server};
 use crate::support::{PATIENCE, World};
 
@@ -178,6 +178,7 @@ fn a_member_makes_tokens_of_their_own_that_never_may_more_than_they_may() {
     let session = task["sessions"][0]["id"].as_str().unwrap();
     let mut stream = program.stream(&format!("/api/sessions/{session}/events"));
     stream.until("task.created");
+    std::thread::sleep(LOOKED_AT);
     let begun = Instant::now();
     assert_eq!(admin.delete(&format!("/api/projects/shop/members/{ada}")).status, 204);
     while stream.next().is_some() {}

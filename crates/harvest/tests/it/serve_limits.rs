@@ -19,6 +19,9 @@ use crate::support::{FIX, PATIENCE, World};
 /// that a stream ends is measured by `make bench`.
 pub const WOKEN: Duration = Duration::from_secs(15);
 
+/// A server looks at the token of a stream that was just opened, too. By then it has: what comes later has to wake it.
+pub const LOOKED_AT: Duration = Duration::from_secs(1);
+
 pub fn settings(world: &World, text: &str) {
     let folder = world.home().join(".config/harvest");
     std::fs::create_dir_all(&folder).unwrap();
@@ -292,6 +295,7 @@ pub fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str,
     let bearer = format!("Bearer {token}");
     let mut socket = websocket(server, &journal, &[("authorization", &bearer)]).unwrap();
     socket.read().unwrap();
+    std::thread::sleep(LOOKED_AT);
     let (ended, ends) = std::sync::mpsc::channel();
     let watch = |kind: &'static str, mut is_over: Box<dyn FnMut() -> bool + Send>| {
         let ended = ended.clone();
@@ -344,6 +348,7 @@ fn streams_end_at_the_revocation_expiry_and_sign_out_of_their_token() {
     let own = server.anyone().header("cookie", &browser.cookie).header("x-harvest-csrf", &browser.csrf);
     let mut stream = own.stream(&format!("/api/sessions/{session}/events"));
     stream.until("task.created");
+    std::thread::sleep(LOOKED_AT);
     let begun = Instant::now();
     assert_eq!(own.post("/api/logout", &json!({})).status, 204);
     until_the_end(stream);

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Barrier};
 
 use harvest_core::EventBody;
 use harvest_store::{Error, Sqlite, Step};
@@ -97,6 +98,28 @@ on_both! {
             submit(&store.await.unwrap()).await;
         }
         assert_eq!(place.open().await.queue().await.unwrap().turns.ready, 6);
+    }
+}
+
+/// SQLite refuses to switch a new file to its log while another connection does the same, and waits for neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_make_a_file_at_the_same_moment_are_all_let_in() {
+    const AT_ONCE: usize = 8;
+    for round in 0..60 {
+        let place = Place::sqlite();
+        let together = Arc::new(Barrier::new(AT_ONCE));
+        let opening: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let (address, together) = (place.address(), Arc::clone(&together));
+                tokio::task::spawn_blocking(move || {
+                    together.wait();
+                    tokio::runtime::Handle::current().block_on(open(&address)).map(drop)
+                })
+            })
+            .collect();
+        for opened in opening {
+            opened.await.unwrap().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
     }
 }
 
