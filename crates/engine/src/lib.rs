@@ -106,7 +106,7 @@ pub use names::{
     looks_like_a_key, may_change_cap,
 };
 pub use owner::Ownership;
-pub use people::People;
+pub use people::{Attests, People};
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
 pub use quota::{Quota, Quotas, StrangerQuota};

@@ -243,7 +243,8 @@ impl Turn {
         let previous = self.journal.last_delivered(&branch).await?;
         // Who has lost the lease must not publish.
         self.journal.write(Vec::new()).await?;
-        self.forge.publish(self.repository.path(), &branch, &commit, previous.as_deref()).await?;
+        let forge = self.forge().await?;
+        forge.publish(self.repository.path(), &branch, &commit, previous.as_deref()).await?;
         self.journal.tell_once(EventBody::BranchDelivered { branch, commit }).await?;
         Ok(())
     }

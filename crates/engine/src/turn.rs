@@ -34,7 +34,8 @@ const SHA256_HEX: usize = 64;
 pub(crate) struct Turn {
     pub(crate) engine: Engine,
     pub(crate) owner: OwnerId,
-    pub(crate) forge: Arc<dyn Forge>,
+    /// As it was opened when the turn began.
+    pub(crate) begun_with: Arc<dyn Forge>,
     /// As this turn sees it: with its prompt, its agent and its model.
     pub(crate) task: Task,
     pub(crate) session: Session,
@@ -206,7 +207,7 @@ impl Engine {
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),
-            forge,
+            begun_with: forge,
             task,
             session,
             actor,

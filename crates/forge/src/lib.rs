@@ -102,18 +102,33 @@ pub enum Published {
     Hosted,
 }
 
+/// Whom hosts know this installation as. Accounts are added, replaced and removed while it runs.
+#[async_trait]
+pub trait Accounts: Send + Sync + std::fmt::Debug {
+    /// The account on GitHub as of now, if there is one. The same client as long as nothing changes.
+    async fn github(&self) -> Option<Arc<github::Client>>;
+}
+
+/// One that never changes.
+#[async_trait]
+impl Accounts for Option<Arc<github::Client>> {
+    async fn github(&self) -> Option<Arc<github::Client>> {
+        self.clone()
+    }
+}
+
 /// Opens repositories by what people call them, with the accounts of this installation.
 #[derive(Debug, Clone)]
 pub struct Forges {
     git: Git,
-    github: Option<Arc<github::Client>>,
+    accounts: Arc<dyn Accounts>,
     closed: ClosedFolders,
     is_key: fn(&str) -> bool,
 }
 
 impl Forges {
-    pub fn new(git: Git, github: Option<Arc<github::Client>>, closed: ClosedFolders) -> Self {
-        Self { git, github, closed, is_key: |_| false }
+    pub fn new(git: Git, accounts: Arc<dyn Accounts>, closed: ClosedFolders) -> Self {
+        Self { git, accounts, closed, is_key: |_| false }
     }
 
     /// Those that open nothing whose address holds a key: addresses are stored and shown.
@@ -122,9 +137,9 @@ impl Forges {
         self
     }
 
-    /// The account on GitHub, if there is one.
-    pub fn github(&self) -> Option<&Arc<github::Client>> {
-        self.github.as_ref()
+    /// The account on GitHub as of now, if there is one.
+    pub async fn github(&self) -> Option<Arc<github::Client>> {
+        self.accounts.github().await
     }
 
     /// A path, `github:owner/name`, or a URL of a protocol that is safe to hand to git. What is on GitHub is reached with the
@@ -140,7 +155,7 @@ impl Forges {
             local.folders().into_iter().try_for_each(|folder| self.closed.check(folder))?;
             return Ok(Box::new(local));
         }
-        if let Some(hosted) = self.open_hosted(text) {
+        if let Some(hosted) = self.open_hosted(text).await {
             return Ok(hosted);
         }
         if let Some(path) = remote::file_path(text) {
@@ -156,10 +171,14 @@ impl Forges {
     }
 
     /// A repository that is hosted where this installation has an account. Never a path.
-    pub fn open_hosted(&self, text: &str) -> Option<Box<dyn Forge>> {
-        let client = self.github.as_ref()?;
+    pub async fn open_hosted(&self, text: &str) -> Option<Box<dyn Forge>> {
+        // Nobody looks for the account for the sake of a folder.
+        if !remote::looks_remote(text) {
+            return None;
+        }
+        let client = self.github().await?;
         let repository = client.host().repository(text)?;
-        Some(Box::new(github::GitHub::new(client.clone(), repository)))
+        Some(Box::new(github::GitHub::new(client, repository)))
     }
 }
 

@@ -66,7 +66,7 @@ async fn add(
 pub fn show_added(global: &Global, style: Style, credential: &Credential) {
     tell(global, credential, || {
         let Credential { id, provider, scope, .. } = credential;
-        format!("{} {provider} key of {scope} saved as {} ({})", style.ok(), id.short(), ending(credential))
+        format!("{} {provider} key of {scope} saved as {}{}", style.ok(), id.short(), in_brackets(credential))
     });
 }
 
@@ -87,10 +87,10 @@ pub async fn keep(
 ) -> Result<Credential, Failure> {
     let credential = Credential {
         id: CredentialId::generate(installation.entropy.as_ref()),
+        last4: github::last4(&new.provider, secret),
         provider: new.provider,
         scope: new.scope,
         name: new.name,
-        last4: Credential::last4_of(secret.expose_secret()),
         base_url: new.base_url,
         created_at: installation.clock.now(),
         rotated_at: None,
@@ -171,7 +171,7 @@ pub async fn replace(
     check_own_names(credential, secret).map_err(|_| replaced_refusal(credential, secret))?;
     let (sealed, sealing) = keychain(installation).seal(credential, secret)?;
     installation.learn(github::secrets_of(&credential.provider, secret)).await?;
-    let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
+    let (last4, at) = (github::last4(&credential.provider, secret), installation.clock.now());
     let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
     let replaced = installation.store.replace_credential(&credential.id, new).await;
     drop(sealing);
@@ -284,7 +284,7 @@ async fn rotate(
 
 pub fn show_rotated(global: &Global, style: Style, credential: &Credential) {
     tell(global, credential, || {
-        format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(credential))
+        format!("{} {} has a new secret{}", style.ok(), credential.id.short(), in_brackets(credential))
     });
 }
 
@@ -313,9 +313,9 @@ pub fn show_removed(global: &Global, style: Style, credential: &Credential) {
     tell(global, credential, || {
         let Credential { provider, scope, .. } = credential;
         format!(
-            "{} removed the {provider} key of {scope} ({}); also revoke it with {provider}",
+            "{} removed the {provider} key of {scope}{}; also revoke it with {provider}",
             style.ok(),
-            ending(credential)
+            in_brackets(credential)
         )
     });
 }
@@ -338,6 +338,11 @@ fn shown(credential: &Credential, usable: Option<bool>) -> serde_json::Value {
 
 fn ending(credential: &Credential) -> String {
     if credential.last4.is_empty() { "…".to_owned() } else { format!("…{}", credential.last4) }
+}
+
+/// The end of the secret, where there is one to tell it by.
+fn in_brackets(credential: &Credential) -> String {
+    if credential.last4.is_empty() { String::new() } else { format!(" ({})", ending(credential)) }
 }
 
 async fn kept(installation: &Installation) -> Result<Vec<Credential>, Failure> {

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{Code, Cost, Credential, CredentialId, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
+use harvest_forge::github::Client;
 use harvest_server::{
     AgentCheck, AgentInfo, Ask, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
+    Webhooks,
 };
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use harvest_vault::{ExposeSecret, SecretString};
@@ -28,7 +30,7 @@ use crate::saved::SavedRequest;
 use crate::schedule::When;
 use crate::task::apply::{Merged, apply_in_repository};
 use crate::view::clean;
-use crate::{credential, demo, evidence, repo, schedule, sign_in, template};
+use crate::{credential, demo, evidence, github, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
 const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
@@ -41,7 +43,11 @@ pub struct FrontDesk {
     /// One rehearsal at a time: each takes a sandbox and all of an agent.
     rehearsing: Arc<Mutex<()>>,
     agents: Agents,
+    /// The account that webhooks were last taken for, and how.
+    webhooks: std::sync::Mutex<Option<Taken>>,
 }
+
+type Taken = (Arc<Client>, Option<Arc<Webhooks>>);
 
 /// The agents of this installation. Looking at them opens the vault and starts their programs, so one look at a time serves
 /// everyone who asked before it began.
@@ -54,7 +60,13 @@ struct Agents {
 
 impl FrontDesk {
     pub fn new(global: Global, installation: Arc<Installation>) -> Self {
-        Self { installation, global, rehearsing: Arc::default(), agents: Agents::default() }
+        Self {
+            installation,
+            global,
+            rehearsing: Arc::default(),
+            agents: Agents::default(),
+            webhooks: std::sync::Mutex::default(),
+        }
     }
 
     /// A budget that comes over the network is at most what the project of the repository, or the installation, sets.
@@ -132,6 +144,21 @@ impl Desk for FrontDesk {
     fn settings_of(&self, project: &str) -> Option<Vec<Value>> {
         let settings = self.installation.settings().ok()?.for_project(project)?;
         Some(settings.all().iter().map(Setting::json).collect())
+    }
+
+    async fn webhooks(&self) -> Option<Arc<Webhooks>> {
+        let client = self.installation.forges.github().await?;
+        let mut taken = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, webhooks)) = taken.as_ref().filter(|(known, _)| Arc::ptr_eq(known, &client)) {
+            return webhooks.clone();
+        }
+        match github::webhooks(&self.installation, &client) {
+            Ok(webhooks) => taken.insert((client, webhooks.map(Arc::new))).1.clone(),
+            Err(failure) => {
+                tracing::warn!(reason = failure.message, "webhooks cannot be taken for the moment");
+                None
+            }
+        }
     }
 
     async fn projects_changed(&self) -> Result<(), Refusal> {

@@ -1,10 +1,11 @@
 //! `harvest evidence …`: what proves a result, signed, and checked without asking anyone.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use harvest_core::{Code, EventBody, Flag, Session};
-use harvest_engine::evidence_statement;
+use harvest_engine::{Attests, evidence_statement};
 use harvest_vault::{AttestError, Attestor, parse_public_key, verify_statement};
 use serde_json::{Value, json};
 
@@ -61,6 +62,31 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
 
 fn show_key(global: &Global, key: &str) {
     let _ = if global.json { output::json(&json!({ "public_key": key })) } else { output::line(&clean(key)) };
+}
+
+/// The key, which is made when something is signed that others will read.
+#[derive(Debug)]
+pub struct Key {
+    data: PathBuf,
+    loaded: OnceLock<Arc<Attestor>>,
+}
+
+impl Key {
+    pub fn new(data: &Path) -> Self {
+        Self { data: data.to_owned(), loaded: OnceLock::new() }
+    }
+}
+
+impl Attests for Key {
+    fn attestor(&self) -> Option<Arc<Attestor>> {
+        if let Some(loaded) = self.loaded.get() {
+            return Some(loaded.clone());
+        }
+        let loaded = attestor(&self.data)
+            .inspect_err(|failure| tracing::warn!(error = failure.message, "the evidence is not signed"))
+            .ok()?;
+        Some(self.loaded.get_or_init(|| Arc::new(loaded)).clone())
+    }
 }
 
 /// Makes a key where there has never been one. A restored data directory whose key was not brought along gets no other

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Code, DEFAULT_CREDENTIAL, Scope};
+use harvest_core::{Clock, Code, Credential, DEFAULT_CREDENTIAL, Scope};
 use harvest_forge::github::webhook::Listener;
 use harvest_forge::github::{Account, Client, Host, NewApp, setup_page};
 use harvest_server::{Webhooks, origin_of};
@@ -79,12 +79,7 @@ async fn convert(
 
 /// The account of whoever runs this. One that cannot be used is told of, and done without.
 pub fn account(opened: &[Opened], user: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Client>> {
-    let own = Scope::User(user.to_owned());
-    let ours = |opened: &&Opened| {
-        let credential = &opened.record.credential;
-        credential.provider == PROVIDER && credential.scope == own
-    };
-    let found = opened.iter().find(ours)?;
+    let found = opened.iter().find(|opened| is_account_of(&opened.record.credential, user))?;
     let host = Host::new(found.record.credential.base_url.as_deref());
     let account = Account::parse(&found.secret).map_err(harvest_forge::Error::from);
     match host.and_then(|host| Ok(Client::new(host, account?, clock.clone()))) {
@@ -95,6 +90,10 @@ pub fn account(opened: &[Opened], user: &str, clock: &Arc<dyn Clock>) -> Option<
             None
         }
     }
+}
+
+pub fn is_account_of(credential: &Credential, user: &str) -> bool {
+    credential.provider == PROVIDER && credential.scope == Scope::User(user.to_owned())
 }
 
 /// All that must never be shown of a credential.
@@ -110,9 +109,16 @@ pub fn secrets_of(provider: &str, secret: &SecretString) -> Vec<SecretString> {
     }
 }
 
-/// How the server takes webhooks, where the account has a secret for them.
-pub fn webhooks(installation: &Installation) -> Result<Option<Webhooks>, Failure> {
-    let Some(client) = installation.forges.github() else { return Ok(None) };
+/// What people tell a credential by: the end of its key or token.
+pub fn last4(provider: &str, secret: &SecretString) -> String {
+    match provider {
+        PROVIDER => Account::token(secret).map(|token| Credential::last4_of(token.expose_secret())).unwrap_or_default(),
+        _ => Credential::last4_of(secret.expose_secret()),
+    }
+}
+
+/// How the server takes webhooks of an account, where it has a secret for them.
+pub fn webhooks(installation: &Installation, client: &Client) -> Result<Option<Webhooks>, Failure> {
     let Some(secret) = client.account().webhook_secret() else { return Ok(None) };
     let settings = installation.settings()?;
     let text = |key| settings.text(key).ok_or_else(|| Failure::failed(Code::Internal, "a setting has no default"));

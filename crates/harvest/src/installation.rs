@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, TaskId, Timestamp};
 use harvest_engine::{
-    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, People, Recovered, Recovery,
-    Toolchain,
+    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, Recovered, Recovery, Toolchain,
 };
-use harvest_forge::{ClosedFolders, Forge, Forges};
+use harvest_forge::{Accounts, ClosedFolders, Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
@@ -19,6 +18,7 @@ use harvest_workspace::durable;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
+use crate::account::VaultAccount;
 use crate::agent::registry;
 use crate::cli::{Global, SandboxKind};
 use crate::config::Key;
@@ -79,7 +79,7 @@ pub struct Installation {
     /// As of the start of this process.
     pub keys: ModelKeys,
     pub config: config::Source,
-    /// How repositories are opened, with the account on GitHub if there is one.
+    /// How repositories are opened, with the account on GitHub if there is one by then.
     pub forges: Forges,
     /// What browsers call the server of this process.
     pub public_url: Option<String>,
@@ -127,17 +127,20 @@ impl Installation {
         let secrets: Vec<SecretString> = secrets.collect();
         redactor.learn(&secrets).map_err(internal)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let account = github::account(&opened, &environment.user(), &clock);
         let projects = Directory::open(store.clone()).await?;
         let shares_database = database_url(global, &environment).is_some();
+        let redactor = Arc::new(redactor);
+        let keychain = Keychain::of(&environment, data.path());
+        let account = VaultAccount::new(store.clone(), keychain, redactor.clone(), clock.clone(), environment.user());
+        account.begin(&opened);
         let installation = Self {
-            forges: forges(&environment, data.path(), account),
+            forges: forges(&environment, data.path(), Arc::new(account)),
             public_url: None,
             config: config::source(global, &environment),
             environment,
             data,
             store,
-            redactor: Arc::new(redactor),
+            redactor,
             clock,
             entropy: Arc::new(SystemEntropy),
             keys,
@@ -373,12 +376,8 @@ impl Installation {
             toolchain,
             forges: self.forges.clone(),
             delivery: DeliveryPolicy {
-                // Where nobody would read it, no key is made.
-                attestor: self.forges.github().and_then(|_| evidence::attestor(self.data.path()).ok()).map(Arc::new),
-                people: self
-                    .forges
-                    .github()
-                    .map(|client| Arc::new(SignedIn::new(self, client.host())) as Arc<dyn People>),
+                attestor: Some(Arc::new(evidence::Key::new(self.data.path()))),
+                people: Some(Arc::new(SignedIn::new(self))),
                 ..settings.delivery(self.public_url.as_deref())
             },
             model,
@@ -442,10 +441,10 @@ pub fn database_url<'a>(global: &'a Global, environment: &'a Environment) -> Opt
 }
 
 /// Opens repositories as the person who runs this, or with the account on GitHub; none of those that agents could have made.
-pub fn forges(environment: &Environment, data: &Path, account: Option<Arc<harvest_forge::github::Client>>) -> Forges {
+pub fn forges(environment: &Environment, data: &Path, accounts: Arc<dyn Accounts>) -> Forges {
     let closed = ClosedFolders::new([data.to_owned(), environment.runtime_folder()]);
     // The sample repository, which no sandbox writes to.
-    Forges::new(environment.git(), account, closed.but(data.join(demo::FOLDER)))
+    Forges::new(environment.git(), accounts, closed.but(data.join(demo::FOLDER)))
         .without_keys(harvest_engine::looks_like_a_key)
 }
 

@@ -1,5 +1,6 @@
 //! The `harvest` program: command line, configuration, and the wiring of everything below.
 
+mod account;
 mod agent;
 mod ask;
 mod audit;

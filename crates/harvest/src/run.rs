@@ -1,5 +1,7 @@
 //! `harvest run`: one task from prompt to verified branch, in the foreground.
 
+use std::sync::Arc;
+
 use harvest_core::{Code, Event, EventBody, Outcome, Stopping};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_gateway::cassette::Cassette;
@@ -43,7 +45,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     };
     let settings = config::source(global, &environment);
     // Whoever works on it opens it again, with the account that the vault may hold.
-    let forges = installation::forges(&environment, &installation::data_path(global, &environment)?, None);
+    let forges = installation::forges(&environment, &installation::data_path(global, &environment)?, Arc::new(None));
     let mut request = tokio::select! {
         request = ask::request(&environment, &forges, &keys, &settings, environment.user(), prompt, &options.ask.options, decide) => request?,
         () = stop.requested() => return Err(Failure::stopped()),

@@ -20,7 +20,7 @@ use crate::output;
 use crate::run::{on_signals, warn_of};
 use crate::view::Style;
 use crate::works::{self, Wanted};
-use crate::{github, projects, server_lock, sign_in, tracer, up};
+use crate::{projects, server_lock, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -121,7 +121,6 @@ pub async fn listen(
         pace: installation.settings()?.pace(),
         telemetry,
         sign_in: sign_in::options(installation).await?,
-        webhooks: github::webhooks(installation)?,
         draining,
     };
     Ok(Service::bind(options).await?)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use harvest_core::{Clock, Scope, Timestamp};
 use harvest_engine::People;
+use harvest_forge::Forges;
 use harvest_forge::github::Host;
 use harvest_store::Store;
 use harvest_vault::{ExposeSecret, SecretString};
@@ -24,8 +25,8 @@ pub struct SignedIn {
     store: Arc<dyn Store>,
     keychain: Keychain,
     clock: Arc<dyn Clock>,
-    /// Where the account is. A token of another GitHub never goes there.
-    host: String,
+    /// They know where the account is. A token of another GitHub never goes there.
+    forges: Forges,
 }
 
 /// What of a kept token matters here.
@@ -36,12 +37,12 @@ struct Kept {
 }
 
 impl SignedIn {
-    pub fn new(installation: &Installation, host: &Host) -> Self {
+    pub fn new(installation: &Installation) -> Self {
         Self {
             store: installation.store.clone(),
             keychain: Keychain::of(&installation.environment, installation.data.path()),
             clock: installation.clock.clone(),
-            host: host.web().split_once("://").map_or(host.web(), |(_, host)| host).to_owned(),
+            forges: installation.forges.clone(),
         }
     }
 
@@ -55,7 +56,8 @@ impl SignedIn {
 #[async_trait]
 impl People for SignedIn {
     async fn forge_token(&self, person: &str) -> Option<SecretString> {
-        let person = name_at(person, &self.host)?;
+        let account = self.forges.github().await?;
+        let person = name_at(person, name_of(account.host()))?;
         let kept = self.kept(&person).await;
         let kept =
             kept.inspect_err(|failure| tracing::warn!(error = failure.message, "a token cannot be opened")).ok()??;
@@ -63,6 +65,10 @@ impl People for SignedIn {
         let holds = kept.expires_at.is_none_or(|end| end > soon);
         holds.then(|| SecretString::from(kept.access_token))
     }
+}
+
+fn name_of(host: &Host) -> &str {
+    host.web().split_once("://").map_or(host.web(), |(_, host)| host)
 }
 
 /// As someone is called who signed in there: `login@host`. Who asked in an issue is the same person.

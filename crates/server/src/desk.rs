@@ -1,6 +1,7 @@
 //! What the server asks the installation it is part of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::{Code, Cost, Credential, CredentialId, Role, Scope, TaskId};
@@ -10,11 +11,11 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::Ask;
 use crate::api::credentials::NewCredential;
 use crate::api::repositories::NewRepository;
 use crate::api::schedules::NewSchedule;
 use crate::api::templates::NewTemplate;
+use crate::{Ask, Webhooks};
 
 /// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
 #[async_trait]
@@ -41,6 +42,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     /// Every setting as it holds for a project, and where each comes from; `None` when there is no such project.
     fn settings_of(&self, project: &str) -> Option<Vec<Value>>;
+
+    /// How webhooks of GitHub are taken at the moment; `None` where there is no account, or no secret to know them by.
+    async fn webhooks(&self) -> Option<Arc<Webhooks>>;
 
     /// Someone changed a project or its members.
     async fn projects_changed(&self) -> Result<(), Refusal>;

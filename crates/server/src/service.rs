@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::patient::Patient;
 use crate::proxies::Proxies;
 use crate::state::{App, Doorman, Rules, Shared};
-use crate::webhooks::{self, Webhooks};
+use crate::webhooks;
 use crate::{Error, api, idempotency};
 
 const MOST_CONNECTIONS: usize = 8_192;
@@ -67,8 +67,6 @@ pub struct Options {
     pub sign_in: Option<github::Options>,
     /// Someone has said that nobody else needs to come in, even from outside.
     pub tokens_only: bool,
-    /// Of GitHub, where there is a secret to know them by.
-    pub webhooks: Option<Webhooks>,
     /// Set when the process is asked to end, and still finishes what is under way.
     pub draining: Stop,
 }
@@ -123,7 +121,6 @@ impl Service {
             store: options.store,
             engine: options.engine,
             data: options.data,
-            webhooks: options.webhooks,
             desk: options.desk,
             clock: options.clock,
             entropy: options.entropy,

@@ -20,7 +20,6 @@ use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::proxies::Proxies;
-use crate::webhooks::Webhooks;
 
 /// Cheap to clone.
 pub type App = Arc<Shared>;
@@ -30,7 +29,6 @@ pub struct Shared {
     pub store: Arc<dyn Store>,
     pub engine: Engine,
     pub data: DataFolder,
-    pub webhooks: Option<Webhooks>,
     pub desk: Arc<dyn Desk>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -4,6 +4,7 @@
 //! the branch is pushed, and its pull request opened or brought up to date. What failed is kept here, unless policy wants to
 //! see it as a draft.
 
+mod account;
 mod describe;
 mod patience;
 mod review;
@@ -14,15 +15,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use harvest_core::{BranchName, EventBody, Evidence, MessageRole, TaskKind, TurnId};
-use harvest_forge::{Hosting, Proposal, Published, codeowners};
+use harvest_forge::{Forge, Hosting, Proposal, Published, codeowners};
 use harvest_store::{Link, LinkKind};
-use harvest_vault::Attestor;
 use harvest_workspace::NewCommit;
 
 use crate::carry::base_of;
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Failure, People, failpoint};
+use crate::{Attests, Failure, People, failpoint};
 
 pub use review::{Change, REVIEW};
 pub use statement::evidence_statement;
@@ -41,7 +41,7 @@ pub struct DeliveryPolicy {
     /// Where people reach this Harvest, for links.
     pub public_url: Option<String>,
     /// Signs the evidence.
-    pub attestor: Option<Arc<Attestor>>,
+    pub attestor: Option<Arc<dyn Attests>>,
     /// In whose name pull requests are opened, where they signed in.
     pub people: Option<Arc<dyn People>>,
 }
@@ -80,8 +80,10 @@ impl Turn {
     pub(crate) async fn deliver(&self, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
         failpoint::reach("deliver::before")?;
         if self.only_reads() {
-            if let Some(hosting) = self.forge.hosting() {
-                self.deliver_review(hosting, result).await?;
+            let forge = self.forge().await?;
+            match forge.hosting() {
+                Some(hosting) => self.deliver_review(forge.as_ref(), hosting, result).await?,
+                None => self.warn_without_account().await?,
             }
             return Ok(None);
         }
@@ -89,9 +91,10 @@ impl Turn {
             return Ok(None);
         }
         self.hooks_before_delivery(result.commit).await?;
-        match self.forge.hosting() {
-            Some(hosting) => self.deliver_hosted(hosting, result).await,
-            None => self.deliver_branch(result.commit).await.map(Some),
+        let forge = self.forge().await?;
+        match forge.hosting() {
+            Some(hosting) => self.deliver_hosted(forge.as_ref(), hosting, result).await,
+            None => self.deliver_branch(forge.as_ref(), result.commit).await.map(Some),
         }
     }
 
@@ -100,9 +103,10 @@ impl Turn {
         self.task.kind == TaskKind::PrReview
     }
 
-    async fn deliver_branch(&self, commit: &str) -> Result<BranchName, Halt> {
+    async fn deliver_branch(&self, forge: &dyn Forge, commit: &str) -> Result<BranchName, Halt> {
         self.repository.set_branch(&self.session.branch, commit).await?;
-        let published = self.publish(commit).await?;
+        self.warn_without_account().await?;
+        let published = self.publish(forge, commit).await?;
         if published == Published::KeptHere {
             let message = format!(
                 "the branch is kept in Harvest; merge it in a clone: harvest task apply {}",
@@ -113,12 +117,12 @@ impl Turn {
         Ok(self.session.branch.clone())
     }
 
-    async fn publish(&self, commit: &str) -> Result<Published, Halt> {
+    async fn publish(&self, forge: &dyn Forge, commit: &str) -> Result<Published, Halt> {
         let branch = &self.session.branch;
         let previous = self.journal.last_delivered(&self.session.branch).await?;
         // Who loses the lease right now meets the branch where it does not expect it.
         let publish =
-            || async { Ok(self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?) };
+            || async { Ok(forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?) };
         let published = self.patiently(publish).await?;
         failpoint::reach("deliver::published")?;
         let delivered = EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() };
@@ -126,7 +130,12 @@ impl Turn {
         Ok(published)
     }
 
-    async fn deliver_hosted(&self, hosting: &dyn Hosting, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
+    async fn deliver_hosted(
+        &self,
+        forge: &dyn Forge,
+        hosting: &dyn Hosting,
+        result: Finished<'_>,
+    ) -> Result<Option<BranchName>, Halt> {
         let (policy, branch) = (&self.engine.options.delivery, &self.session.branch);
         self.repository.set_branch(branch, result.commit).await?;
         if result.failure.is_some() && !policy.failed_as_draft && !self.delivers {
@@ -146,7 +155,7 @@ impl Turn {
             None => result,
         };
         let commit = self.squashed(result.commit, &self.summary().await?).await?;
-        self.publish(&commit).await?;
+        self.publish(forge, &commit).await?;
         let proposal = self.proposal(result, &commit).await?;
         let person = match &policy.people {
             Some(people) => people.forge_token(&self.actor).await,
@@ -218,6 +227,7 @@ impl Turn {
             Some(tested) if delivered.as_ref() != Some(tested) => evidence.commit.clone(),
             _ => commit.to_owned(),
         };
+        let attestor = policy.attestor.as_ref().and_then(|attests| attests.attestor());
         let about = describe::About {
             task: &self.task,
             session: &self.session,
@@ -226,7 +236,7 @@ impl Turn {
             cost: self.meter.spent().cost,
             changed: changes.len(),
             public_url: policy.public_url.as_deref(),
-            envelope: policy.attestor.as_ref().zip(result.evidence).map(|(attestor, evidence)| {
+            envelope: attestor.zip(result.evidence).map(|(attestor, evidence)| {
                 let subject = subject(evidence);
                 attestor.sign(&evidence_statement(&self.task, &self.session, model.as_deref(), &subject, evidence))
             }),

@@ -51,13 +51,18 @@ impl Engine {
 
 impl Turn {
     /// Gives the review. Doing it twice is the same as once.
-    pub(super) async fn deliver_review(&self, hosting: &dyn Hosting, result: Finished<'_>) -> Result<(), Halt> {
+    pub(super) async fn deliver_review(
+        &self,
+        forge: &dyn Forge,
+        hosting: &dyn Hosting,
+        result: Finished<'_>,
+    ) -> Result<(), Halt> {
         let number = self.task.source_url.as_deref().and_then(issue_number);
         let Some(number) = number.filter(|_| result.failure.is_none()) else { return Ok(()) };
         // Asked again, it is about what the pull request has become.
         let first = self.session.turns.first().is_some_and(|turn| turn.id == self.lease().turn);
         let head = first.then_some(self.task.base.as_str());
-        let change = self.patiently(|| self.engine.change(self.forge.as_ref(), hosting, number, head)).await?;
+        let change = self.patiently(|| self.engine.change(forge, hosting, number, head)).await?;
         let commit = head.unwrap_or(&change.pull.head).to_owned();
         let said = Said::read(&self.summary().await?);
         let (remarks, elsewhere) = said.placed(&shown_lines(&change.diff));

@@ -42,7 +42,9 @@ pub(crate) enum Progress<'p> {
 impl Turn {
     /// Updates the status comment. A comment that cannot be written is no reason to stop working.
     pub(crate) async fn tell(&self, progress: Progress<'_>) -> Result<(), Halt> {
-        let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
+        let Some(number) = asked_in(&self.task) else { return Ok(()) };
+        let forge = self.forge().await?;
+        let Some(hosting) = forge.hosting() else { return self.warn_without_account().await };
         let text = self.text_of(progress);
         if let Err(error) = say(hosting, number, &self.task, &self.journal.clean(&text)).await {
             self.journal.warn(format!("the status comment could not be updated: {error}")).await?;
@@ -52,7 +54,9 @@ impl Turn {
 
     /// Writes how the task ended into its status comment.
     pub(crate) async fn tell_end(&self, outcome: &Outcome) -> Result<(), Error> {
-        let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
+        let Some(number) = asked_in(&self.task) else { return Ok(()) };
+        let forge = self.forge().await?;
+        let Some(hosting) = forge.hosting() else { return Ok(()) };
         let text = self.engine.end_of(&self.task, outcome).await?;
         if let Err(error) = say(hosting, number, &self.task, &text).await {
             self.journal.warn(format!("the status comment could not be updated: {error}")).await?;
@@ -61,7 +65,7 @@ impl Turn {
     }
 
     fn text_of(&self, progress: Progress<'_>) -> String {
-        let (task, link) = (&self.task, self.engine.log_link(&self.task, &self.session.id));
+        let (task, link) = (&self.task, self.engine.log_link(&self.task, &self.session.id, Log::GoesOn));
         let decide = || self.engine.options.delivery.ways_to_decide();
         match progress {
             Progress::Planning => format!("⏳ **Working on a plan** with {} · {link}", task.agent),
@@ -86,7 +90,7 @@ impl Engine {
     pub async fn tell_end(&self, outcome: &Outcome) -> Result<(), Error> {
         let task = self.options.store.task(&outcome.task_id).await?.task;
         let Some(number) = asked_in(&task) else { return Ok(()) };
-        let Some(forge) = self.options.forges.open_hosted(&task.repository) else { return Ok(()) };
+        let Some(forge) = self.options.forges.open_hosted(&task.repository).await else { return Ok(()) };
         let Some(hosting) = forge.hosting() else { return Ok(()) };
         let text = self.end_of(&task, outcome).await?;
         Ok(say(hosting, number, &task, &text).await?)
@@ -94,7 +98,7 @@ impl Engine {
 
     /// The text about an end. Everything that an agent has shaped is fenced and bounded.
     async fn end_of(&self, task: &Task, outcome: &Outcome) -> Result<String, Error> {
-        let link = self.log_link(task, &outcome.session_id);
+        let link = self.log_link(task, &outcome.session_id, Log::Ended);
         let pull = self.options.store.pull_request_of(&outcome.session_id).await?.map(|pull| pull.url);
         let text = match outcome.status {
             TaskStatus::Completed if task.kind == TaskKind::PrReview => format!("✅ **Reviewed** · {link}"),
@@ -140,12 +144,21 @@ impl Engine {
         parts.join("\n\n")
     }
 
-    fn log_link(&self, task: &Task, session: &SessionId) -> String {
-        match &self.options.delivery.public_url {
-            Some(url) => format!("[live log]({url}/sessions/{session})"),
-            None => format!("`harvest task logs {} --follow`", task.id.short()),
+    fn log_link(&self, task: &Task, session: &SessionId, log: Log) -> String {
+        match (&self.options.delivery.public_url, log) {
+            (Some(url), Log::GoesOn) => format!("[live log]({url}/sessions/{session})"),
+            (Some(url), Log::Ended) => format!("[log]({url}/sessions/{session})"),
+            (None, Log::GoesOn) => format!("`harvest task logs {} --follow`", task.id.short()),
+            (None, Log::Ended) => format!("`harvest task logs {}`", task.id.short()),
         }
     }
+}
+
+/// Whether there is more to come.
+#[derive(Debug, Clone, Copy)]
+enum Log {
+    GoesOn,
+    Ended,
 }
 
 /// A reason as people say it.
@@ -168,7 +181,7 @@ fn words(reason: FailureReason) -> &'static str {
 }
 
 /// The issue that a task came from.
-fn asked_in(task: &Task) -> Option<u64> {
+pub(super) fn asked_in(task: &Task) -> Option<u64> {
     let hosted = matches!(task.source, Source::GithubIssue | Source::GithubPr);
     task.source_url.as_deref().filter(|_| hosted).and_then(issue_number)
 }

@@ -86,6 +86,16 @@ impl Account {
         }
     }
 
+    /// The token in it, if it has one.
+    pub fn token(secret: &SecretString) -> Option<SecretString> {
+        let text = secret.expose_secret().trim();
+        if !text.starts_with('{') {
+            return Some(SecretString::from(text.to_owned()));
+        }
+        let document: Document = serde_json::from_str(text).ok()?;
+        document.token.map(SecretString::from)
+    }
+
     /// Everything in it that nobody may ever see.
     pub fn secrets(secret: &SecretString) -> Vec<SecretString> {
         let text = secret.expose_secret().trim();

@@ -2,12 +2,18 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use harvest_core::BranchName;
-use harvest_forge::{ClosedFolders, Error, Forges};
+use harvest_forge::{Accounts, ClosedFolders, Error, Forges};
 use harvest_workspace::{Git, Home};
 
 use crate::support::{git, sample};
+
+/// Without any account.
+fn nobody() -> Arc<dyn Accounts> {
+    Arc::new(None)
+}
 
 /// A clone with `files` more, as one commit on top.
 fn worked_on(folder: &Path, repository: &Path, files: usize) -> String {
@@ -35,7 +41,7 @@ async fn what_is_published_is_whole_however_much_it_is() {
         let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
         sample(&repository);
         let commit = worked_on(&session, &repository, files);
-        let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+        let forge = Forges::new(Git::new(Home::Nobody), nobody(), ClosedFolders::default())
             .open(repository.to_str().unwrap())
             .await
             .unwrap();
@@ -60,7 +66,7 @@ async fn the_lock_of_a_git_that_was_killed_holds_up_no_delivery() {
     let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
     sample(&repository);
     let commit = worked_on(&session, &repository, 1);
-    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+    let forge = Forges::new(Git::new(Home::Nobody), nobody(), ClosedFolders::default())
         .open(repository.to_str().unwrap())
         .await
         .unwrap();
@@ -77,7 +83,7 @@ async fn the_lock_of_a_git_that_was_killed_holds_up_no_delivery() {
 async fn a_delivery_under_way_refuses_no_task_and_any_other_lock_does() {
     let folder = tempfile::tempdir().unwrap();
     let base = sample(folder.path());
-    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+    let forge = Forges::new(Git::new(Home::Nobody), nobody(), ClosedFolders::default())
         .open(folder.path().to_str().unwrap())
         .await
         .unwrap();
@@ -95,7 +101,7 @@ async fn a_repository_that_takes_no_branches_of_harvest_is_known_before_there_is
     let folder = tempfile::tempdir().unwrap();
     let repository = folder.path().join("shop");
     sample(&repository);
-    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+    let forge = Forges::new(Git::new(Home::Nobody), nobody(), ClosedFolders::default())
         .open(repository.to_str().unwrap())
         .await
         .unwrap();

@@ -75,7 +75,7 @@ impl World {
     pub fn forges(&self, secret: &SecretString) -> Forges {
         let host = Host::new(Some(self.fake.url())).unwrap();
         let client = Client::new(host, Account::parse(secret).unwrap(), Arc::new(Now));
-        Forges::new(Git::new(Home::Nobody), Some(Arc::new(client)), ClosedFolders::default())
+        Forges::new(Git::new(Home::Nobody), Arc::new(Some(Arc::new(client))), ClosedFolders::default())
     }
 
     pub async fn as_app(&self) -> Box<dyn Forge> {

@@ -103,7 +103,7 @@ async fn models(installation: &Installation) -> Result<Vec<Fact>, Failure> {
 
 /// GitHub where an account is set up, and the remotes of all known repositories, as git reaches them.
 async fn forges(installation: &Installation) -> Result<Vec<Fact>, Failure> {
-    let github = installation.forges.github().map(|client| client.host().clone());
+    let github = installation.forges.github().await.map(|client| client.host().clone());
     let github = github.iter().flat_map(|host| github_hosts(host, ["GitHub", "GitHub API"]));
     let github = github.map(async |(name, url)| answers(name, &url).await);
     let repositories = installation.store.repositories().await?;

@@ -34,6 +34,13 @@ pub struct Hub {
 
 impl Hub {
     pub fn new(world: &World) -> Self {
+        let hub = Self::unknown(world);
+        hub.introduce(world);
+        hub
+    }
+
+    /// One that the world's Harvest has no account of yet.
+    pub fn unknown(world: &World) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let folder = world.path().join("hub");
@@ -43,10 +50,14 @@ impl Hub {
             fake.add_repository("ada/shop", Some(&world.repo())).await.unwrap();
             fake
         });
-        let add = ["credential", "add", "github", "--base-url", fake.url(), "--from-stdin"];
+        Self { runtime, fake }
+    }
+
+    /// Adds the App to the world's Harvest.
+    pub fn introduce(&self, world: &World) {
+        let add = ["credential", "add", "github", "--base-url", self.fake.url(), "--from-stdin"];
         let added = world.harvest(&add).input(Fake::app(Some(SECRET)).expose_secret()).finish();
         assert_eq!(added.exit, Some(0), "{added:?}");
-        Self { runtime, fake }
     }
 
     /// Webhooks go to this server.

@@ -35,6 +35,7 @@ mod first_day;
 mod follow_ups;
 mod gate;
 mod github;
+mod github_accounts;
 mod github_bases;
 mod github_outages;
 mod github_pull_requests;

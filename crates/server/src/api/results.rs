@@ -73,7 +73,8 @@ pub async fn pull_request(
         let detail = format!("task {} is {}", id.short(), task.status);
         return Err(refuse(detail).help("wait until it has ended"));
     }
-    let is_hosted = app.engine.forges().open_hosted(&task.repository).is_some_and(|forge| forge.hosting().is_some());
+    let forge = app.engine.forges().open_hosted(&task.repository).await;
+    let is_hosted = forge.is_some_and(|forge| forge.hosting().is_some());
     if !is_hosted {
         let detail = format!("{} is not a repository of the GitHub account", task.repository);
         return Err(refuse(detail).help("merge the work in its repository instead"));

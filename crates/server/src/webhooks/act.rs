@@ -77,14 +77,14 @@ impl From<harvest_engine::Error> for Trouble {
 
 /// Acts, and says in a few words what came of it.
 pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
-    let Some(webhooks) = &app.webhooks else { return Err(Trouble::lasting("webhooks are not set up")) };
+    let Some(webhooks) = app.desk.webhooks().await else { return Err(Trouble::lasting("webhooks are not set up")) };
     let told = webhooks.listener.translate(&delivery.event, delivery.payload.as_bytes());
     let Some(Happening { repository, by, what, .. }) = told.map_err(|error| Trouble::lasting(error.to_string()))?
     else {
         return Ok("ignored".to_owned());
     };
     // Whatever the delivery calls it, it is never a path of this machine.
-    let Some(forge) = app.engine.forges().open_hosted(&repository) else {
+    let Some(forge) = app.engine.forges().open_hosted(&repository).await else {
         return Ok("ignored: there is no GitHub account for this repository".to_owned());
     };
     describe(|entry| {

@@ -22,9 +22,6 @@ type Ended = (TaskId, Timestamp);
 
 /// Runs until the server closes.
 pub async fn run(app: App, closing: Stop) {
-    if app.webhooks.is_none() {
-        return;
-    }
     let mut queue = app.store.watch_queue();
     let mut told = BTreeSet::new();
     loop {
@@ -46,6 +43,9 @@ pub async fn run(app: App, closing: Stop) {
 
 /// Tells of those that were not told of before. A comment that already says so is not edited.
 async fn tell_new(app: &App, told: &mut BTreeSet<Ended>) -> Result<(), harvest_store::Error> {
+    if app.desk.webhooks().await.is_none() {
+        return Ok(());
+    }
     let query = TaskQuery { status: Some(TaskStatus::Cancelled), limit: MOST, ..TaskQuery::default() };
     let now = app.clock.now();
     let oldest = now.checked_sub(LOOKS_BACK).unwrap_or(now);

@@ -12,7 +12,7 @@ const MARKER: &str = "why nothing was started";
 /// `code` belongs to a delivery that failed.
 pub async fn explain(app: &App, delivery: &Delivery, outcome: &str, code: Option<Code>) {
     let Some(reason) = outcome.strip_prefix("ignored: ").or_else(|| outcome.strip_prefix("failed: ")) else { return };
-    let Some(webhooks) = &app.webhooks else { return };
+    let Some(webhooks) = app.desk.webhooks().await else { return };
     let told = webhooks.listener.translate(&delivery.event, delivery.payload.as_bytes());
     let Ok(Some(Happening { repository, by, what, .. })) = told else { return };
     let place = asked_in(&what);
@@ -31,7 +31,7 @@ pub async fn explain(app: &App, delivery: &Delivery, outcome: &str, code: Option
     if is_automatic(&by) {
         return;
     }
-    let Some(forge) = app.engine.forges().open_hosted(&repository) else { return };
+    let Some(forge) = app.engine.forges().open_hosted(&repository).await else { return };
     if let Err(error) = comment(app, forge.as_ref(), place, &by, reason, code).await {
         tracing::warn!(%error, "why a delivery led to nothing could not be said on GitHub");
     }

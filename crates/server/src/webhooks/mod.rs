@@ -50,7 +50,7 @@ pub async fn github(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    let Some(webhooks) = &app.webhooks else {
+    let Some(webhooks) = app.desk.webhooks().await else {
         let help = "set GitHub up first: harvest github setup";
         return Err(Problem::new(Code::UnknownAddress, "webhooks are not set up").help(help));
     };
@@ -75,7 +75,7 @@ pub async fn github(
     let stale = |happening: &Happening| happening.at.is_some_and(|at| at < oldest);
     let status = match told.map_err(|error| Problem::bad("body", error.to_string()))? {
         None => {
-            tell_of_unlabelled(&app, webhooks, event, &body);
+            tell_of_unlabelled(&app, &webhooks, event, &body);
             "ignored"
         }
         Some(happening) if stale(&happening) => {

@@ -22,15 +22,12 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Until the server closes.
 pub async fn run(app: App, closing: Stop) {
-    if app.webhooks.is_none() {
-        return;
-    }
     let mut woken = app.store.watch_queue();
     loop {
         woken.mark_unchanged();
         let acted = tokio::select! {
             () = closing.requested() => return,
-            acted = next(&app) => acted,
+            acted = next_of_ours(&app) => acted,
         };
         match acted {
             Ok(true) => continue,
@@ -51,6 +48,14 @@ pub async fn sweep(app: &App) {
     if let Err(error) = app.store.forget_deliveries(now.checked_sub(KEPT).unwrap_or(now)).await {
         tracing::warn!(%error, "old deliveries could not be forgotten");
     }
+}
+
+/// Acts on one; false when there is none. Without an account they are left to a server that has one.
+async fn next_of_ours(app: &App) -> Result<bool, harvest_store::Error> {
+    if app.desk.webhooks().await.is_none() {
+        return Ok(false);
+    }
+    next(app).await
 }
 
 /// Acts on one; false when there is none.
