@@ -20,6 +20,15 @@ pub enum PromptError {
     TooLong { bytes: usize },
 }
 
+impl PromptError {
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Empty => "describe the task",
+            Self::TooLong { .. } => "shorten it, or put long texts into a file of the repository, and name the file",
+        }
+    }
+}
+
 impl Prompt {
     pub fn new(text: impl Into<String>) -> Result<Self, PromptError> {
         let text = text.into();
@@ -70,6 +79,7 @@ mod tests {
     fn blank_and_oversized_prompts_are_refused() {
         assert_eq!(Prompt::new(" \n\t"), Err(PromptError::Empty));
         assert_eq!(Prompt::new("x".repeat(MAX_PROMPT_BYTES + 1)), Err(PromptError::TooLong { bytes: 1_000_001 }));
+        assert!(PromptError::TooLong { bytes: 1_000_001 }.help().contains("into a file of the repository"));
         assert_eq!(Prompt::new("\n  Fix it\nplease").unwrap().title(), "Fix it");
     }
 }

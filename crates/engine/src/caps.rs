@@ -62,6 +62,15 @@ pub async fn set_cap(
     }
 }
 
+/// The address of a cap's repository, if no known repository has it and, as far as can be seen from here, none lies there.
+pub async fn unknown_repository(store: &dyn Store, name: &str) -> Result<Option<String>, harvest_store::Error> {
+    let Ok(counted) = find_cap(store, name).await? else { return Ok(None) };
+    let Some(address) = counted.strip_prefix("repository:") else { return Ok(None) };
+    let is_known = store.repositories().await?.iter().any(|known| known.source == address);
+    let is_there = address.starts_with('/') && std::path::Path::new(address).exists();
+    Ok((!is_known && !is_there).then(|| address.to_owned()))
+}
+
 fn counted_as(name: &str, repositories: &[Repository], credentials: &[Credential]) -> Result<String, UnknownCap> {
     let (kind, of) = name.split_once(':').filter(|(_, of)| !of.is_empty()).ok_or(UnknownCap::Kind)?;
     let account = credentials.iter().find(|credential| credential.provider == GITHUB);

@@ -89,7 +89,7 @@ use harvest_workspace::{Mirrors, Prepared, Snapshots};
 use tokio::sync::Semaphore;
 
 pub use breaker::Options as Breaking;
-pub use caps::{UnknownCap, set_cap};
+pub use caps::{UnknownCap, set_cap, unknown_repository};
 pub use confined_git::ConfinedGit;
 pub use contest::{enter_race, race_table, racing};
 pub use deliver::{Change, DeliveryPolicy, REVIEW, evidence_statement, issue_number};

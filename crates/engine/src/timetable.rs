@@ -9,6 +9,14 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Zoned};
 
 const FIELDS: [&str; 5] = ["minute", "hour", "day of month", "month", "day of week"];
+/// What each field can be, in the same order.
+const RANGES: [&str; 5] = [
+    "minutes are 0 to 59",
+    "hours are 0 to 23",
+    "days of a month are 1 to 31",
+    "months are 1 to 12, or JAN to DEC",
+    "days of a week are 0 to 7, or SUN to SAT",
+];
 /// A run that is less than this late counts as on time: cron itself knows nothing finer.
 const ON_TIME: SignedDuration = SignedDuration::from_mins(1);
 
@@ -54,7 +62,11 @@ impl Timetable {
             for (place, (field, text)) in FIELDS.into_iter().zip(&fields).enumerate() {
                 let mut alone = ["*"; 5];
                 alone[place] = text;
-                parser.parse(&alone.join(" ")).map_err(|error| bad(field, text, plain(&error.to_string())))?;
+                parser.parse(&alone.join(" ")).map_err(|error| {
+                    let reason = plain(&error.to_string());
+                    let is_range = reason.contains("out of bounds");
+                    bad(field, text, if is_range { RANGES[place].to_owned() } else { reason })
+                })?;
             }
         }
         let parsed = parser.parse(cron).map_err(|error| bad("cron line", cron, plain(&error.to_string())))?;
@@ -241,6 +253,21 @@ mod tests {
             Timetable::parse("61 3 * * *", "UTC").unwrap_err().to_string().split(": ").next(),
             Some("the minute `61` cannot be used")
         );
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_range() {
+        for (cron, said) in [
+            ("60 3 * * *", "the minute `60` cannot be used: minutes are 0 to 59"),
+            ("0 25 * * *", "the hour `25` cannot be used: hours are 0 to 23"),
+            ("0 3 32 * *", "the day of month `32` cannot be used: days of a month are 1 to 31"),
+            ("0 3 0 * *", "the day of month `0` cannot be used: days of a month are 1 to 31"),
+            ("0 3 * 13 *", "the month `13` cannot be used: months are 1 to 12, or JAN to DEC"),
+            ("0 3 * * 8", "the day of week `8` cannot be used: days of a week are 0 to 7, or SUN to SAT"),
+            ("0 3-25 * * *", "the hour `3-25` cannot be used: hours are 0 to 23"),
+        ] {
+            assert_eq!(Timetable::parse(cron, "UTC").unwrap_err().to_string(), said);
+        }
     }
 
     #[test]

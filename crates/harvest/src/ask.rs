@@ -30,10 +30,17 @@ const FAVOURITE: &str = "claude-code";
 
 /// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
 pub fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
-    let help = "describe the task: harvest run \"Make the failing test pass\"";
-    let refuse = |message: String| Failure::refused(Code::BadPrompt, message, help);
+    let example = "describe the task: harvest run \"Make the failing test pass\"";
+    let refuse = |message: String| Failure::refused(Code::BadPrompt, message, example);
+    let bad = |error: PromptError| match error {
+        PromptError::TooLong { .. } => {
+            let message = format!("the prompt has more than {MAX_PROMPT_BYTES} bytes");
+            Failure::refused(Code::BadPrompt, message, error.help())
+        }
+        PromptError::Empty => refuse(error.to_string()),
+    };
     if argument != "-" {
-        return Prompt::new(argument).map_err(|error| refuse(error.to_string()));
+        return Prompt::new(argument).map_err(bad);
     }
     let mut text = Vec::new();
     // One byte more than allowed tells a prompt that is too long without reading all of it.
@@ -41,10 +48,7 @@ pub fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
     let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
     read.map_err(|error| refuse(format!("the prompt cannot be read: {error}")))?;
     let text = String::from_utf8(text).map_err(|_| refuse("the prompt is not UTF-8 text".to_owned()))?;
-    Prompt::new(text).map_err(|error| match error {
-        PromptError::TooLong { .. } => refuse(format!("the prompt has more than {MAX_PROMPT_BYTES} bytes")),
-        error @ PromptError::Empty => refuse(error.to_string()),
-    })
+    Prompt::new(text).map_err(bad)
 }
 
 pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {

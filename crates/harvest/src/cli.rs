@@ -39,7 +39,7 @@ pub use shell::Shell;
 pub use stats::{By, Stats};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
-use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
+use values::{cap_name, cap_size, entrants, hours, judged_by, listen, pool_size, priority, status};
 
 /// How many tasks a list has unless it is told.
 pub const LISTED: u16 = 50;
@@ -383,7 +383,7 @@ pub struct Demo {
     #[arg(long)]
     pub once: bool,
     /// Where to serve the page [default: 127.0.0.1:7070, or a free port if that is taken]
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once", value_parser = listen)]
     pub listen: Option<std::net::SocketAddr>,
 }
 

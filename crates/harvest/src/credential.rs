@@ -371,20 +371,19 @@ fn unknown(prefix: &str) -> Failure {
 /// From standard input, or asked for where nobody sees it.
 pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
     let stdin = std::io::stdin();
-    let refuse = |reason: &str| {
-        let help = match provider {
-            "token" => "pass it on one line: printf %s \"$TOKEN\" | harvest login --from-stdin",
-            _ => "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin",
-        };
-        Failure::refused(Code::BadSecret, format!("the secret {reason}"), help)
+    let help = match provider {
+        "token" => "pass it on one line: printf %s \"$TOKEN\" | harvest login --from-stdin",
+        _ => "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin",
     };
+    let refuse = |reason: &str| Failure::refused(Code::BadSecret, format!("the secret {reason}"), help);
     let mut text = String::new();
     let read = if from_stdin {
         stdin.lock().take(MAX_SECRET + 1).read_to_string(&mut text)
     } else if stdin.is_terminal() {
         type_into(&format!("{provider} key (not shown)"), &mut text)
     } else {
-        return Err(refuse("can only be typed at a terminal, and this is not one"));
+        let message = "standard input is not a terminal: pass the secret with --from-stdin";
+        return Err(Failure::refused(Code::BadSecret, message, help));
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;

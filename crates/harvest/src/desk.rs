@@ -351,7 +351,7 @@ impl From<Failure> for Refusal {
 fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
     let saved = saved_options(ask)?;
     let prompt = Prompt::new(ask.prompt.clone());
-    let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "describe the task"))?;
+    let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), error.help()))?;
     Ok((saved, prompt))
 }
 

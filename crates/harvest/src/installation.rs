@@ -393,6 +393,7 @@ impl Installation {
             folder: self.data.registries(),
             max_bytes: packages::Options::MAX_BYTES,
             mirrors: settings.mirrors(),
+            file_hosts: settings.names(Key::RegistryFileHosts),
             proxy: settings.text(Key::RegistryProxy),
             ca_file: settings.text(Key::RegistryCaFile).map(PathBuf::from),
             clock: self.clock.clone(),

@@ -69,7 +69,7 @@ pub fn server(url: &str) -> Result<String, Failure> {
         (_, Some(host)) => {
             let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
             if !["127.0.0.1", "localhost", "[::1]"].contains(&name) {
-                return Err(refuse("it is neither https:// nor this machine"));
+                return Err(refuse("plain http:// is only allowed for this machine; use https://"));
             }
             host
         }

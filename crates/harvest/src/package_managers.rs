@@ -229,6 +229,7 @@ mod tests {
             folder: PathBuf::new(),
             max_bytes: 0,
             mirrors: [(Ecosystem::Cargo, "https://crates.example.com".to_owned())].into(),
+            file_hosts: Vec::new(),
             proxy: None,
             ca_file: None,
             clock: std::sync::Arc::new(crate::installation::SystemClock),

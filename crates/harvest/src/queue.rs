@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
-use crate::view::Style;
+use crate::view::{Style, clean};
 
 pub async fn queue(global: &Global, environment: Environment, command: Queue) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -34,6 +34,11 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
             }
             if let Err(unknown) = harvest_engine::set_cap(store.as_ref(), name, *size).await? {
                 return Err(Failure::refused(Code::BadOption, unknown.to_string(), unknown.help()));
+            }
+            if size.is_some()
+                && let Some(address) = harvest_engine::unknown_repository(store.as_ref(), name).await?
+            {
+                output::complain(&clean(&format!("note: no known repository has the address {address}")));
             }
         }
     }

@@ -3,7 +3,7 @@
 use harvest_agents::Provider;
 use harvest_core::{Code, Timestamp};
 use harvest_engine::prepare::{
-    Attempts, Keeper, Progress, Report, Settings, Standing, Status, forget_unknown, standing,
+    Attempts, Keeper, Progress, Report, Settings, Standing, Status, WhenBusy, forget_unknown, standing,
 };
 use harvest_engine::{Engine, ModelChoice, Ownership, Stop, check_name};
 use harvest_store::{OwnerKind, Repository};
@@ -247,7 +247,8 @@ pub async fn build(
         "stopping; the snapshot before stays in use",
         None,
     );
-    let attempts = Attempts { tries: options.tries, force: options.force, ..Attempts::default() };
+    let attempts =
+        Attempts { tries: options.tries, force: options.force, when_busy: WhenBusy::Wait, ..Attempts::default() };
     let (progress, mut inbox) = mpsc::channel(PROGRESS);
     let building = engine.prepare_snapshot(owner.id(), &repository, attempts, progress, &stop);
     let showing = async {
@@ -283,7 +284,7 @@ fn show(style: Style, progress: &Progress) -> Result<(), output::Closed> {
         Progress::StageStarted { stage } => {
             format!("{} {}", style.dim(style.symbol("▸", ">")), stage.as_str())
         }
-        Progress::Output { text, .. } => style.dim(&format!("    {}", clean(text))),
+        Progress::Output { text, .. } | Progress::Log { text } => style.dim(&format!("    {}", clean(text))),
         Progress::TriedAgain { stage, error, tries_left } => {
             let first = error.lines().next().unwrap_or_default();
             format!("{} {} failed ({}); {tries_left} more to go", style.stopped(), stage.as_str(), clean(first))
@@ -333,7 +334,10 @@ fn summary(style: Style, report: &Report) -> String {
             let why = report.error.as_deref().unwrap_or_default();
             format!("\n{} {name}: no new snapshot {dot} {time}\n{}", style.failed(), indented(&clean(why)))
         }
-        Status::Stopped => format!("\n{} {name}: stopped; nothing has changed", style.stopped()),
+        Status::Stopped => {
+            let why = report.error.as_deref().unwrap_or_default();
+            format!("\n{} {name}: {}", style.stopped(), clean(why))
+        }
         Status::Busy => format!("\n{} {name} is being built by another process", style.stopped()),
     }
 }

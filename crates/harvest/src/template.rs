@@ -180,11 +180,19 @@ fn jinja() -> Jinja<'static> {
     jinja
 }
 
+/// What is wrong, without the place in a file that does not exist.
+fn plain(error: &minijinja::Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
 pub fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
     let jinja = jinja();
     let template = jinja.template_from_str(prompt).map_err(|error| {
         let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-        let message = format!("the prompt is not a template{line}: {error}");
+        let message = format!("the prompt is not a template{line}: {}", plain(&error));
         Failure::refused(Code::BadPrompt, message, "write parameters like {{ package }}")
     })?;
     Ok(template.undeclared_variables(false).into_iter().collect())
@@ -215,7 +223,7 @@ pub fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<S
     jinja().render_str(prompt, given).map_err(|error| {
         Failure::refused(
             Code::BadPrompt,
-            format!("template `{name}` cannot be filled in: {error}"),
+            format!("template `{name}` cannot be filled in: {}", plain(&error)),
             "correct the template",
         )
     })
@@ -262,6 +270,9 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused() {
         assert_eq!(parameters("Upgrade {{ package").unwrap_err().code, Code::BadPrompt);
-        assert_eq!(parameters("{% for %}").unwrap_err().code, Code::BadPrompt);
+        let failure = parameters("{% for %}").unwrap_err();
+        assert_eq!(failure.code, Code::BadPrompt);
+        assert!(failure.message.starts_with("the prompt is not a template in line 1: syntax error: "), "{failure:?}");
+        assert!(!failure.message.contains("<string>"), "{failure:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -159,10 +159,26 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Id<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(id)) => Ok(Self(id)),
-            Err(_) => Err(Problem::new(Code::UnknownAddress, "the path has no id of this kind")
-                .about("path")
-                .help("ids have 16 characters from 0-9 and a-z without i, l, o, u")),
+            Err(_) => {
+                let given = RawPathParams::from_request_parts(parts, state).await.ok();
+                Err(Problem::new(Code::UnknownAddress, not_an_id(given.iter().flatten().map(|(_, value)| value)))
+                    .about("path")
+                    .help("IDs have 16 characters from 0-9 and a-z without i, l, o, u"))
+            }
         }
+    }
+}
+
+/// Names the one value of the path, if it is short and plain.
+fn not_an_id<'v>(mut values: impl Iterator<Item = &'v str>) -> String {
+    const LONGEST: usize = 32;
+    let is_plain = |value: &&str| {
+        (1..=LONGEST).contains(&value.len())
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    match (values.next().filter(is_plain), values.next()) {
+        (Some(value), None) => format!("`{value}` is not a valid ID"),
+        _ => "the path holds no valid ID".to_owned(),
     }
 }
 

@@ -97,9 +97,20 @@ impl Prepared {
         let folder = self.folder(key);
         tokio::fs::create_dir_all(&folder).await.map_err(Error::io("make", &folder))?;
         let Some(lock) = lock::try_exclusive(&folder.join("build.lock")) else { return Ok(None) };
+        self.begun(folder, lock).await.map(Some)
+    }
+
+    /// The right to build, once whoever has it is done. Waiting can be given up at any time.
+    pub async fn begin_when_free(&self, key: &str) -> Result<Building, Error> {
+        let folder = self.folder(key);
+        let lock = lock::exclusive(&folder.join("build.lock")).await?;
+        self.begun(folder, lock).await
+    }
+
+    async fn begun(&self, folder: PathBuf, lock: Guard) -> Result<Building, Error> {
         let building = Building { folder, git: self.git.clone(), _lock: lock };
         remove(&building.place()).await?;
-        Ok(Some(building))
+        Ok(building)
     }
 
     /// Whether someone is building right now.

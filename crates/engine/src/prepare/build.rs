@@ -14,9 +14,11 @@ use tokio::sync::mpsc;
 use super::detect::{Tool, Wanted};
 use super::log::{Fate, Log};
 use super::recipe::{self, Choice};
+use super::waiting::Waited;
 use super::workshop::{Outcome, Workshop};
 use super::{
-    Attempts, Finished, Needs, PROGRAMS, Progress, Report, Settings, Stage, State, Status, Toolset, alert, recipe_of,
+    Attempts, Finished, Needs, PROGRAMS, Progress, Report, Settings, Stage, State, Status, Toolset, WhenBusy, alert,
+    recipe_of,
 };
 use crate::error::chain;
 use crate::place::{OBJECTS_INSIDE, Ran, millis};
@@ -76,7 +78,17 @@ impl Engine {
             duration_ms: 0,
             at: self.options.clock.now(),
         };
-        let Some(building) = self.prepared.begin(&settings.key).await? else { return Ok(report) };
+        let (building, waited) = match self.prepared.begin(&settings.key).await? {
+            Some(building) => (building, None),
+            None if attempts.when_busy == WhenBusy::Leave => return Ok(report),
+            None => match self.wait_for_build(&settings.key, &progress, stop).await? {
+                Waited::Over { building, other } => (building, Some(other)),
+                Waited::Stopped => {
+                    let error = Some("no longer waiting; the other process goes on with its build".to_owned());
+                    return Ok(Report { status: Status::Stopped, error, ..report });
+                }
+            },
+        };
         let log = Log::begin(self.options.data.prepared().join(&settings.key));
         let mut run = Run {
             engine: self,
@@ -94,13 +106,18 @@ impl Engine {
         let Run { settings, mut report, progress, log, .. } = run;
         (report.status, report.error) = match result {
             Ok(status) => (status, None),
-            Err(End::Stopped) => (Status::Stopped, Some("stopped by a user".to_owned())),
+            Err(End::Stopped) => (Status::Stopped, Some("stopped by a user; nothing has changed".to_owned())),
             Err(End::Failed(error)) => (Status::Failed, Some(error)),
             Err(End::Engine(error)) => return Err(error),
         };
         let nothing_built = matches!(report.status, Status::Unchanged | Status::Stopped);
         log.finish(if nothing_built { Fate::Kept } else { Fate::Replaced });
         building.abandon().await?;
+        // What was to be done has been done by the other process meanwhile.
+        let done = waited.flatten().filter(|other| other.status == Status::Built && other.commit == report.commit);
+        if let (Status::Unchanged, Some(other)) = (report.status, done) {
+            return Ok(*other);
+        }
         report.duration_ms = millis(begun.elapsed());
         let mut report = report.without_secrets(&self.options.redactor);
         if report.status == Status::Failed

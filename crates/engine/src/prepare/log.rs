@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Progress;
@@ -44,7 +45,7 @@ impl Log {
     pub(super) fn take(&mut self, progress: &Progress) {
         let text = match progress {
             Progress::StageStarted { stage } => format!("== {}", stage.as_str()),
-            Progress::Output { text, .. } => text.clone(),
+            Progress::Output { text, .. } | Progress::Log { text } => text.clone(),
             Progress::TriedAgain { stage, error, tries_left } => {
                 format!("== {} failed, {tries_left} attempts left: {error}", stage.as_str())
             }
@@ -103,6 +104,45 @@ impl Log {
     }
 }
 
+/// Reads a log while another process writes it.
+#[derive(Debug)]
+pub(super) struct Tail {
+    path: PathBuf,
+    /// That of the build under way, also after it got its final name or none.
+    file: Option<File>,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    pub(super) fn of(folder: &Path) -> Self {
+        Self { path: folder.join(UNDER_WAY), file: None, rest: Vec::new() }
+    }
+
+    /// The lines that were added since the last time.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        self.read();
+        let there = std::fs::metadata(&self.path).ok().map(|there| (there.dev(), there.ino()));
+        let known = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|known| (known.dev(), known.ino()));
+        if there.is_some() && there != known {
+            self.file = File::open(&self.path).ok();
+            self.read();
+        }
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+        let after = self.rest.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.rest, after);
+        String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
+    }
+
+    fn read(&mut self) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.take(MOST_BYTES as u64).read_to_end(&mut self.rest)
+        {
+            tracing::debug!(%error, "the log of another build cannot be read");
+        }
+    }
+}
+
 /// What the build under way has said so far, or the last one from which something came.
 pub(super) fn read(folder: &Path, building: bool) -> Option<String> {
     let under_way = building.then(|| std::fs::read(folder.join(UNDER_WAY)).ok()).flatten();
@@ -133,6 +173,24 @@ mod tests {
         nothing_new.take(&output("nothing to do"));
         nothing_new.finish(Fate::Kept);
         assert_eq!(read(folder, false).as_deref(), Some("== build\ncompiling\n"));
+    }
+
+    #[test]
+    fn a_log_is_followed_line_by_line_to_its_end_and_into_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut tail = Tail::of(folder);
+        assert_eq!(tail.lines(), Vec::<String>::new());
+        let mut log = Log::begin(folder.to_owned());
+        log.take(&output("one"));
+        log.write("two\nhal");
+        assert_eq!(tail.lines(), ["one", "two"]);
+        log.take(&output("three"));
+        log.finish(Fate::Kept);
+        let mut next = Log::begin(folder.to_owned());
+        next.take(&output("four"));
+        assert_eq!(tail.lines(), ["hal", "three", "four"]);
+        assert_eq!(tail.lines(), Vec::<String>::new());
     }
 
     #[test]

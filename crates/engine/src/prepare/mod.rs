@@ -2,8 +2,9 @@
 //! result is frozen for sessions to start from.
 //!
 //! `detect` is pure and says what a repository needs; `recipe` turns that into commands; `build` runs them in a sandbox that
-//! has no model; `choose` finds the snapshot a session starts from; `keeper` builds again when something has changed. The
-//! repositories are records of the store; snapshots belong to a data directory, and each makes its own.
+//! has no model; `waiting` is for builds that another process has begun; `choose` finds the snapshot a session starts from;
+//! `keeper` builds again when something has changed. The repositories are records of the store; snapshots belong to a data
+//! directory, and each makes its own.
 
 mod alert;
 mod build;
@@ -13,6 +14,7 @@ mod keeper;
 mod log;
 mod pushed;
 mod recipe;
+mod waiting;
 mod workshop;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,11 +80,21 @@ pub struct Attempts {
     pub apart: Duration,
     /// Also when nothing has changed, and from nothing.
     pub force: bool,
+    pub when_busy: WhenBusy,
+}
+
+/// What to do while another process builds the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// It is left to the other one.
+    Leave,
+    /// Until the other build has ended; then build what it left to do, if anything.
+    Wait,
 }
 
 impl Default for Attempts {
     fn default() -> Self {
-        Self { tries: 3, apart: Duration::from_secs(5), force: false }
+        Self { tries: 3, apart: Duration::from_secs(5), force: false, when_busy: WhenBusy::Leave }
     }
 }
 
@@ -130,6 +142,10 @@ pub enum Progress {
     Note {
         message: String,
     },
+    /// A line of the log of the build of another process, which is waited for.
+    Log {
+        text: String,
+    },
     StageFinished {
         stage: Stage,
         duration_ms: u64,
@@ -142,7 +158,7 @@ impl Progress {
     fn without_secrets(mut self, redactor: &Redactor) -> Self {
         let text = match &mut self {
             Self::StageStarted { .. } | Self::StageFinished { error: None, .. } => return self,
-            Self::Output { text, .. } => text,
+            Self::Output { text, .. } | Self::Log { text } => text,
             Self::TriedAgain { error, .. } | Self::StageFinished { error: Some(error), .. } => error,
             Self::Note { message } => message,
         };
@@ -244,6 +260,12 @@ struct State {
     next_at: Timestamp,
 }
 
+impl State {
+    fn read(prepared: &Prepared, key: &str) -> Option<Self> {
+        prepared.state(key).and_then(|state| serde_json::from_value(state).ok())
+    }
+}
+
 /// What a commit needs, and the name for exactly that.
 #[derive(Debug, Clone)]
 pub(crate) struct Needs {
@@ -254,7 +276,7 @@ pub(crate) struct Needs {
 /// Where the snapshots of a repository stand in this data directory.
 pub fn standing(data: &DataFolder, repository: &Repository) -> Standing {
     let (prepared, key) = (Prepared::new(data.prepared()), Settings::of(repository).key);
-    let state: Option<State> = prepared.state(&key).and_then(|state| serde_json::from_value(state).ok());
+    let state = State::read(&prepared, &key);
     Standing {
         newest: prepared.manifests(&key).into_iter().next(),
         building: prepared.is_building(&key),

@@ -147,8 +147,8 @@ fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
         (&[([127, 0, 0, 0], 8)], "loopback"),
         (&[([169, 254, 0, 0], 16)], "link-local, where machines keep their metadata"),
         (&[([192, 0, 0, 0], 24), ([192, 88, 99, 0], 24)], "reserved for protocols"),
-        (&[([192, 0, 2, 0], 24), ([198, 51, 100, 0], 24), ([203, 0, 113, 0], 24)], "for documentation"),
-        (&[([198, 18, 0, 0], 15)], "for benchmarks"),
+        (&[([192, 0, 2, 0], 24), ([198, 51, 100, 0], 24), ([203, 0, 113, 0], 24)], "reserved for documentation"),
+        (&[([198, 18, 0, 0], 15)], "reserved for benchmarks"),
         (&[([224, 0, 0, 0], 3)], "multicast or reserved"),
     ];
     kinds
@@ -168,8 +168,8 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfc00..=0xfdff, ..] => Some("unique-local, where machines keep their metadata"),
         [0xfec0..=0xfeff, ..] => Some("site-local"),
         [0xff00..=0xffff, ..] => Some("multicast"),
-        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("for documentation"),
-        [0x2001, 0x2, 0, ..] => Some("for benchmarks"),
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("reserved for documentation"),
+        [0x2001, 0x2, 0, ..] => Some("reserved for benchmarks"),
         // Teredo hides an address in another way, and nothing of this block is an ordinary host.
         [0x2001, 0..=0x1ff, ..] => Some("reserved for protocols"),
         [0x64, 0xff9b, 1, ..] => Some("a translated private address"),

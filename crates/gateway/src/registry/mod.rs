@@ -59,6 +59,9 @@ pub struct Options {
     pub max_bytes: u64,
     /// An operator's own mirrors in place of the public registries. They may have private addresses.
     pub mirrors: BTreeMap<Ecosystem, String>,
+    /// Hosts besides the mirrors' own that serve their files: `files.example.com`, or with `http://` and a port. They may have
+    /// private addresses as well.
+    pub file_hosts: Vec<String>,
     /// The HTTP proxy by which public registries are reached; mirrors are reached directly. Who names one trusts it to know which
     /// addresses are inside.
     pub proxy: Option<String>,
@@ -75,7 +78,8 @@ impl Options {
 /// Whether a host of a registry can be reached from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    pub ecosystem: Ecosystem,
+    /// `None`: it is one of the `file_hosts`.
+    pub ecosystem: Option<Ecosystem>,
     pub host: String,
     /// It is an operator's own.
     pub is_own: bool,
@@ -85,16 +89,38 @@ pub struct Reach {
 
 /// Tries all hosts of all registries.
 pub async fn reach(options: &Options, network: &egress::Network) -> Result<Vec<Reach>, Error> {
-    let upstreams = upstreams(options, network)?;
-    let tries = upstreams.iter().map(|(ecosystem, upstream)| upstream.reach(*ecosystem));
+    let clients = clients(options, network)?;
+    let upstreams = upstreams(options, &clients)?;
+    let files = file_hosts(options)?;
+    let files: Vec<Upstream> = files.iter().map(|host| Upstream::of_files(host, &clients)).collect();
+    let registries = upstreams.iter().map(|(ecosystem, upstream)| (Some(*ecosystem), upstream.as_ref()));
+    let all = registries.chain(files.iter().map(|upstream| (None, upstream)));
+    let tries = all.map(|(ecosystem, upstream)| upstream.reach(ecosystem));
     Ok(futures_util::future::join_all(tries).await.concat())
 }
 
-fn upstreams(options: &Options, network: &egress::Network) -> Result<BTreeMap<Ecosystem, Arc<Upstream>>, Error> {
-    let clients = Arc::new(Clients::new(network.clone(), options.proxy.as_deref(), options.ca_file.as_deref())?);
+/// Why a text cannot be one of the `file_hosts`.
+pub fn check_file_host(text: &str) -> Result<(), String> {
+    match upstream::file_host(text) {
+        Ok(_) => Ok(()),
+        Err(Error::BadUpstream { reason, .. }) => Err(reason),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn file_hosts(options: &Options) -> Result<Arc<[Url]>, Error> {
+    options.file_hosts.iter().map(|host| upstream::file_host(host)).collect()
+}
+
+fn clients(options: &Options, network: &egress::Network) -> Result<Arc<Clients>, Error> {
+    Ok(Arc::new(Clients::new(network.clone(), options.proxy.as_deref(), options.ca_file.as_deref())?))
+}
+
+fn upstreams(options: &Options, clients: &Arc<Clients>) -> Result<BTreeMap<Ecosystem, Arc<Upstream>>, Error> {
+    let file_hosts = file_hosts(options)?;
     let upstream = |ecosystem: Ecosystem| {
         let mirror = options.mirrors.get(&ecosystem).map(String::as_str);
-        Ok((ecosystem, Arc::new(Upstream::new(ecosystem, mirror, &clients)?)))
+        Ok((ecosystem, Arc::new(Upstream::new(ecosystem, mirror, &file_hosts, clients)?)))
     };
     Ecosystem::ALL.into_iter().map(upstream).collect()
 }
@@ -149,7 +175,7 @@ enum Rewrite {
 
 impl Registries {
     pub(crate) fn new(options: Options, network: &egress::Network) -> Result<Self, Error> {
-        let upstreams = upstreams(&options, network)?;
+        let upstreams = upstreams(&options, &clients(&options, network)?)?;
         let cache = Arc::new(Cache::new(options.folder, options.max_bytes, options.clock));
         let (documents, downloads) = (Documents::new(Arc::clone(&cache)), Downloads::new(cache));
         Ok(Self { upstreams, documents, downloads, index: Index::default() })
@@ -502,6 +528,7 @@ fn refuse(ecosystem: Ecosystem, problem: &Problem) -> Response<Body> {
     // Which addresses this network has inside is no business of a sandbox.
     let reason = match problem {
         Problem::NotPublic { host, .. } => format!("{host} does not resolve to a public address here"),
+        Problem::MirrorLeadsElsewhere { .. } => Problem::Elsewhere.to_string(),
         problem => problem.to_string(),
     };
     answer::text(status, format!("{ecosystem}: {reason}"))

@@ -40,6 +40,10 @@ pub(super) struct Upstream {
     /// Named by the operator, so its address may be a private one.
     own: bool,
     others: &'static [&'static str],
+    /// The operator has named the public registry, so what is true of its host is true of its others.
+    own_others: bool,
+    /// Hosts that serve the files of the operator's mirrors, named by the operator too.
+    file_hosts: Arc<[Url]>,
     clients: Arc<Clients>,
     /// Hosts that could not be reached: until when each is not asked again, and why.
     down: Mutex<HashMap<String, (Instant, Problem)>>,
@@ -50,16 +54,22 @@ pub(super) enum Problem {
     #[error("{host} cannot be reached: {cause}")]
     Unreachable { host: String, cause: Cause },
     #[error(
-        "{host} resolves to {address}, which is {what}; if it is a mirror of your own, name it under [registries] in \
-         harvest.toml"
+        "{host} resolves to {address}, which is {what}; if it is a mirror of your own, {} under [registries] in \
+         harvest.toml", way_in(*part)
     )]
-    NotPublic { host: String, address: IpAddr, what: &'static str },
+    NotPublic { host: String, address: IpAddr, what: &'static str, part: Part },
     /// It was found so a moment ago, and is not tried again yet.
     #[error("{host} could not be reached a moment ago; it will be retried soon")]
     Paused { host: String },
     #[error("the registry's answer was cut off")]
     Cut,
-    #[error("the registry redirects to a host that is not one of its own")]
+    #[error(
+        "the mirror leads to {host}, which is not one of its hosts; if it serves the mirror's files, {} under [registries] \
+         in harvest.toml",
+        way_in(Part::Files)
+    )]
+    MirrorLeadsElsewhere { host: String },
+    #[error("the registry leads to a host that is not one of its own")]
     Elsewhere,
     #[error("the registry says {0}")]
     Status(StatusCode),
@@ -88,6 +98,21 @@ pub(super) enum Cause {
     NoClient,
 }
 
+/// What a host is to its registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Index,
+    Files,
+}
+
+/// How an operator names such a host.
+fn way_in(part: Part) -> &'static str {
+    match part {
+        Part::Index => "name it",
+        Part::Files => "add it to `file_hosts`",
+    }
+}
+
 /// What a document was when it was last fetched.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Validators {
@@ -98,8 +123,11 @@ pub(super) struct Validators {
 impl Problem {
     /// Whether no package can be had from the registry, and why; `None` for what one package or one answer is about.
     pub(super) fn trouble(&self, ecosystem: Ecosystem) -> Option<Trouble> {
-        let is_about_all = matches!(self, Self::Unreachable { .. } | Self::NotPublic { .. });
-        is_about_all.then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: self.is_lasting() })
+        self.is_about_all().then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: self.is_lasting() })
+    }
+
+    fn is_about_all(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NotPublic { .. } | Self::MirrorLeadsElsewhere { .. })
     }
 
     /// Whether the registry is left alone for a while.
@@ -112,17 +140,43 @@ impl Problem {
     fn is_lasting(&self) -> bool {
         match self {
             Self::Unreachable { cause, .. } => !matches!(cause, Cause::Name | Cause::NoAnswer),
-            Self::NotPublic { .. } => true,
+            Self::NotPublic { .. } | Self::MirrorLeadsElsewhere { .. } => true,
             _ => false,
         }
     }
 }
 
 impl Upstream {
-    pub(super) fn new(ecosystem: Ecosystem, own: Option<&str>, clients: &Arc<Clients>) -> Result<Self, Error> {
+    pub(super) fn new(
+        ecosystem: Ecosystem,
+        own: Option<&str>,
+        file_hosts: &Arc<[Url]>,
+        clients: &Arc<Clients>,
+    ) -> Result<Self, Error> {
         let base = parse(ecosystem.name(), own.unwrap_or(ecosystem.public()))?;
-        let others = ecosystem.other_hosts();
-        Ok(Self { base, own: own.is_some(), others, clients: Arc::clone(clients), down: Mutex::default() })
+        let is_public = parse(ecosystem.name(), ecosystem.public())?.origin() == base.origin();
+        Ok(Self {
+            own: own.is_some(),
+            others: ecosystem.other_hosts(),
+            own_others: own.is_some() && is_public,
+            file_hosts: Arc::clone(file_hosts),
+            base,
+            clients: Arc::clone(clients),
+            down: Mutex::default(),
+        })
+    }
+
+    /// A host of files by itself, to be tried.
+    pub(super) fn of_files(host: &Url, clients: &Arc<Clients>) -> Self {
+        Self {
+            base: host.clone(),
+            own: true,
+            others: &[],
+            own_others: false,
+            file_hosts: Arc::default(),
+            clients: Arc::clone(clients),
+            down: Mutex::default(),
+        }
     }
 
     pub(super) fn base(&self) -> &str {
@@ -142,7 +196,17 @@ impl Upstream {
         if url.has_authority() && (!url.username().is_empty() || url.password().is_some()) {
             return false;
         }
-        self.is_own_host(url) || self.is_other_host(url)
+        // Nobody has said that the metadata of a public registry may lead to a host inside.
+        self.is_own_host(url) || self.is_other_host(url) || (self.own && self.is_file_host(url))
+    }
+
+    /// Whether the operator has named the host, by itself or with the registry.
+    fn is_named(&self, url: &Url) -> bool {
+        (self.own && self.is_own_host(url)) || self.is_file_host(url) || (self.own_others && self.is_other_host(url))
+    }
+
+    fn is_file_host(&self, url: &Url) -> bool {
+        self.file_hosts.iter().any(|host| host.origin() == url.origin())
     }
 
     fn is_own_host(&self, url: &Url) -> bool {
@@ -165,13 +229,13 @@ impl Upstream {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             if !self.covers(&url) {
-                return Err(Problem::Elsewhere);
+                return Err(self.elsewhere(&url));
             }
             let host = || url.host_str().unwrap_or_default().to_owned();
             if let Some(problem) = self.known_problem(&host()) {
                 return Err(problem);
             }
-            let Some(client) = self.clients.get(self.own && self.is_own_host(&url)) else {
+            let Some(client) = self.clients.get(self.is_named(&url)) else {
                 return Err(Problem::Unreachable { host: host(), cause: Cause::NoClient });
             };
             let mut request = reqwest::Request::new(method.clone(), url.clone());
@@ -180,7 +244,8 @@ impl Upstream {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::debug!(%error, host = url.host_str(), "a registry could not be reached");
-                    let problem = problem(&error, host());
+                    let part = if self.is_own_host(&url) { Part::Index } else { Part::Files };
+                    let problem = problem(&error, host(), part);
                     self.pause(host(), &problem);
                     return Err(problem);
                 }
@@ -196,17 +261,29 @@ impl Upstream {
         Err(Problem::Malformed)
     }
 
+    /// That metadata or a redirect leads out of the registry.
+    fn elsewhere(&self, url: &Url) -> Problem {
+        match url.host_str().filter(|_| self.own && matches!(url.scheme(), "http" | "https")) {
+            Some(host) => Problem::MirrorLeadsElsewhere { host: host.to_owned() },
+            None => Problem::Elsewhere,
+        }
+    }
+
     /// Tries each host that packages come from.
-    pub(super) async fn reach(&self, ecosystem: Ecosystem) -> Vec<Reach> {
-        let others = if self.own { &[] } else { self.others };
+    pub(super) async fn reach(&self, ecosystem: Option<Ecosystem>) -> Vec<Reach> {
+        let others = if self.own && !self.own_others { &[] } else { self.others };
         let others = others.iter().filter_map(|host| Url::parse(&format!("https://{host}/")).ok());
         let others = others.filter(|url| url.host_str() != self.base.host_str());
         let tries = std::iter::once(self.base.clone()).chain(others).map(|url| async move {
             let (host, known) = (url.host_str().unwrap_or_default().to_owned(), Validators::default());
             let asked = tokio::time::timeout(REACH_TIMEOUT, self.ask(Method::HEAD, &url, None, &known)).await;
             let silent = || Err(Problem::Unreachable { host: host.clone(), cause: Cause::NoAnswer });
-            let trouble = asked.unwrap_or_else(|_| silent()).err().and_then(|problem| problem.trouble(ecosystem));
-            Reach { ecosystem, host, is_own: self.own, trouble: trouble.map(|trouble| trouble.reason) }
+            let problem = asked.unwrap_or_else(|_| silent()).err().filter(|problem| match problem {
+                // It answered.
+                Problem::MirrorLeadsElsewhere { .. } => false,
+                problem => problem.is_about_all(),
+            });
+            Reach { ecosystem, host, is_own: self.own, trouble: problem.map(|problem| problem.to_string()) }
         });
         futures_util::future::join_all(tries).await
     }
@@ -223,6 +300,19 @@ impl Upstream {
     fn pause(&self, host: String, problem: &Problem) {
         let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
         down.insert(host, (Instant::now() + PAUSE, problem.clone()));
+    }
+}
+
+/// A host of files as an operator may name it: `files.example.com`, with HTTPS unless it says `http://`.
+pub(super) fn file_host(text: &str) -> Result<Url, Error> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let url = parse("file_hosts", &url)?;
+    match url.path() {
+        "/" => Ok(url),
+        _ => {
+            let reason = "it must have no path".to_owned();
+            Err(Error::BadUpstream { vendor: "file_hosts", url: url.into(), reason })
+        }
     }
 }
 
@@ -256,9 +346,9 @@ async fn send(client: &Client, request: reqwest::Request) -> reqwest::Result<req
     }
 }
 
-fn problem(error: &reqwest::Error, host: String) -> Problem {
+fn problem(error: &reqwest::Error, host: String, part: Part) -> Problem {
     if let Some((address, what)) = refused_address(error) {
-        return Problem::NotPublic { host, address, what };
+        return Problem::NotPublic { host, address, what, part };
     }
     let is_unknown = causes(error).any(|cause| matches!(cause.downcast_ref(), Some(Unreachable::Unknown)));
     let cause = match (is_unknown, is_distrusted(error)) {
@@ -389,7 +479,28 @@ mod tests {
     use super::*;
 
     fn upstream(own: Option<&str>) -> Upstream {
-        Upstream::new(Ecosystem::Pypi, own, &Arc::new(Clients::new(Network::default(), None, None).unwrap())).unwrap()
+        let clients = Arc::new(Clients::new(Network::default(), None, None).unwrap());
+        let file_hosts = ["files.corp.example", "http://10.0.0.2:8080"].map(|host| file_host(host).unwrap());
+        Upstream::new(Ecosystem::Pypi, own, &Arc::from(file_hosts), &clients).unwrap()
+    }
+
+    #[test]
+    fn named_file_hosts_are_those_of_mirrors_and_may_be_inside() {
+        let (mirror, url) = ("https://mirror.corp.example/simple", |url: &str| Url::parse(url).unwrap());
+        for named in ["https://files.corp.example/x.whl?signed=1", "http://10.0.0.2:8080/x.whl"].map(url) {
+            assert!(upstream(Some(mirror)).covers(&named) && upstream(Some(mirror)).is_named(&named), "{named}");
+            assert!(!upstream(None).covers(&named), "{named}");
+        }
+        for other in ["http://files.corp.example/x", "https://files.corp.example:8443/x", "http://10.0.0.2/x"].map(url)
+        {
+            assert!(!upstream(Some(mirror)).covers(&other), "{other}");
+        }
+        let files = url("https://files.pythonhosted.org/x.whl");
+        let is_named = |own| upstream(own).is_named(&files);
+        assert_eq!([None, Some(mirror), Some("https://pypi.org/simple/")].map(is_named), [false, false, true]);
+        for bad in ["", "a/b", "a b", "ftp://a", "https://a/x", "ada@a", "a?b"] {
+            assert!(file_host(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -428,6 +539,7 @@ mod tests {
             let error = Upstream::new(
                 Ecosystem::Npm,
                 Some(url),
+                &Arc::default(),
                 &Arc::new(Clients::new(Network::default(), None, None).unwrap()),
             )
             .unwrap_err();

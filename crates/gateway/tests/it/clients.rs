@@ -55,6 +55,7 @@ async fn inside(cache: &Path, mirrors: &BTreeMap<Ecosystem, String>, resolver: A
         folder: cache.to_owned(),
         max_bytes: 1 << 30,
         mirrors: mirrors.clone(),
+        file_hosts: Vec::new(),
         proxy: None,
         ca_file: None,
         clock: Arc::new(System),

@@ -241,7 +241,7 @@ async fn a_model_that_a_project_names_reaches_no_address_that_is_not_public() {
     // Documentation's addresses stand for public ones, where nobody answers.
     let network = Network {
         resolver: Arc::new(ChangesItsMind::default()),
-        check: |address| not_public(address).filter(|what| *what != "for documentation"),
+        check: |address| not_public(address).filter(|what| *what != "reserved for documentation"),
     };
     let patience = Patience { connect: Duration::from_millis(50), ..quick() };
     let gateway = Gateway::new(Options { network, patience, ..Options::default() }).unwrap();

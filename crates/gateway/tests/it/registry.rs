@@ -79,7 +79,7 @@ impl Fake {
         Self { address, pages, broken, asked: Arc::new(Mutex::new(asked)) }
     }
 
-    fn page(&self, path: &str, body: impl Into<Vec<u8>>) {
+    pub fn page(&self, path: &str, body: impl Into<Vec<u8>>) {
         self.put(path, Page { body: body.into(), ..Page::default() });
     }
 
@@ -108,6 +108,7 @@ fn gateway(folder: &Path, clock: &Arc<Hand>, mirrors: &[(Ecosystem, &str)]) -> G
         folder: folder.to_owned(),
         max_bytes: 1 << 30,
         mirrors,
+        file_hosts: Vec::new(),
         proxy: None,
         ca_file: None,
         clock: clock.clone(),
@@ -193,15 +194,19 @@ fn integrity(bytes: &[u8]) -> String {
 /// A package of one version with one tarball, which announces `announced` and holds `content`.
 pub fn publish(fake: &Fake, name: &str, content: &[u8], announced: &[u8]) {
     let file = format!("/{name}/-/{name}-1.0.0.tgz");
-    let tarball = format!("{}{file}", fake.address);
+    lead_to(fake, name, &format!("{}{file}", fake.address), announced);
+    fake.page(&file, content);
+}
+
+/// The metadata of such a package, whose tarball may be elsewhere.
+pub fn lead_to(fake: &Fake, name: &str, tarball: &str, announced: &[u8]) {
     let version =
         json!({ "name": name, "version": "1.0.0", "dist": { "tarball": tarball, "integrity": integrity(announced) } });
     let document = json!({ "name": name, "dist-tags": { "latest": "1.0.0" }, "versions": { "1.0.0": version } });
     fake.page(&format!("/{name}"), document.to_string());
-    fake.page(&file, content);
 }
 
-const TARBALL: &str = "/registry/npm/a/-/a-1.0.0.tgz";
+pub const TARBALL: &str = "/registry/npm/a/-/a-1.0.0.tgz";
 
 #[tokio::test]
 async fn npm_packages_come_through_the_cache_and_without_the_registry() {

@@ -10,7 +10,7 @@ use harvest_gateway::{Gateway, Options};
 use hyper::{Method, StatusCode};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::registry::{Fake, Hand, get, publish};
+use crate::registry::{Fake, Hand, TARBALL, get, lead_to, publish};
 use crate::support::serve_with;
 
 #[derive(Debug)]
@@ -37,10 +37,14 @@ impl Recorder for Troubles {
 
 /// Asks for an npm package, and returns what is answered and what is recorded.
 async fn ask_npm(registries: registry::Options, network: Network) -> (StatusCode, String, Vec<Trouble>) {
+    ask(registries, network, "/registry/npm/a").await
+}
+
+async fn ask(registries: registry::Options, network: Network, path: &str) -> (StatusCode, String, Vec<Trouble>) {
     let gateway = Gateway::new(Options { registries: Some(registries), network, ..Options::default() }).unwrap();
     let troubles = Arc::new(Troubles::default());
     let served = serve_with(&gateway, None, Access { recorder: troubles.clone(), ..Access::none() });
-    let (status, said) = get(&served, "/registry/npm/a").await;
+    let (status, said) = get(&served, path).await;
     let troubles = std::mem::take(&mut *troubles.0.lock().unwrap());
     (status, String::from_utf8_lossy(&said).trim_end().to_owned(), troubles)
 }
@@ -50,6 +54,7 @@ fn npm_at(folder: &Path, mirror: Option<&str>) -> registry::Options {
         folder: folder.to_owned(),
         max_bytes: 1 << 30,
         mirrors: mirror.map(|url| (Ecosystem::Npm, url.to_owned())).into_iter().collect(),
+        file_hosts: Vec::new(),
         proxy: None,
         ca_file: None,
         clock: Arc::new(Hand::default()),
@@ -72,6 +77,56 @@ async fn a_public_registry_must_have_a_public_address_and_says_what_to_change() 
         "the operator is told more than the sandbox"
     );
     assert!(troubles[0].is_lasting);
+}
+
+#[tokio::test]
+async fn files_of_a_mirror_come_from_a_host_inside_that_is_named_and_from_no_other() {
+    let (folder, index, files) = (tempfile::tempdir().unwrap(), Fake::start().await, Fake::start().await);
+    lead_to(&index, "a", &format!("{}/a-1.0.0.tgz", files.address), b"x");
+    files.page("/a-1.0.0.tgz", "x");
+    let alone = npm_at(folder.path(), Some(&index.address));
+    let (status, said, troubles) = ask(alone.clone(), Network::default(), TARBALL).await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY);
+    assert_eq!(said, "npm: the registry leads to a host that is not one of its own");
+    assert_eq!(
+        troubles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "npm: the mirror leads to 127.0.0.1, which is not one of its hosts; if it serves the mirror's files, add it to \
+          `file_hosts` under [registries] in harvest.toml"
+        ]
+    );
+    assert!(files.asked().is_empty());
+    let with_files = registry::Options { file_hosts: vec![files.address.clone()], ..alone };
+    let (status, said, troubles) = ask(with_files, Network::default(), TARBALL).await;
+    assert_eq!((status, said.as_str(), troubles), (StatusCode::OK, "x", vec![]));
+}
+
+#[tokio::test]
+async fn the_hosts_of_files_are_tried_too() {
+    let (folder, mirror) = (tempfile::tempdir().unwrap(), Fake::start().await);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (answers, gone) = (mirror.address.clone(), format!("http://{silent}"));
+    let network = Network { resolver: Arc::new(Private), ..Network::default() };
+    let mut options = registry::Options { file_hosts: vec![answers, gone], ..npm_at(folder.path(), None) };
+    options.mirrors = Ecosystem::ALL.map(|ecosystem| (ecosystem, mirror.address.clone())).into();
+    options.mirrors.insert(Ecosystem::Pypi, "https://pypi.org/simple".to_owned());
+    let reached = registry::reach(&options, &network).await.unwrap();
+    let of = |ecosystem| {
+        let of = reached.iter().filter(move |reach| reach.ecosystem == ecosystem && reach.is_own);
+        of.map(|reach| (reach.host.as_str(), reach.trouble.as_deref())).collect::<Vec<_>>()
+    };
+    let local = "127.0.0.1";
+    assert_eq!(of(Some(Ecosystem::Npm)), [(local, None)]);
+    assert_eq!(of(None), [(local, None), (local, Some("127.0.0.1 cannot be reached: it does not answer"))]);
+    // The address inside is connected to, where nothing answers; it is not refused.
+    let pypi = of(Some(Ecosystem::Pypi));
+    assert_eq!(pypi.iter().map(|(host, _)| *host).collect::<Vec<_>>(), ["pypi.org", "files.pythonhosted.org"]);
+    assert!(pypi.iter().all(|(_, trouble)| trouble.is_some_and(|why| why.contains("cannot be reached"))), "{pypi:?}");
+    options.mirrors.remove(&Ecosystem::Pypi);
+    let reached = registry::reach(&options, &network).await.unwrap();
+    let files = reached.iter().find(|reach| reach.host == "files.pythonhosted.org").unwrap();
+    let trouble = files.trouble.as_deref().unwrap();
+    assert!(trouble.ends_with("add it to `file_hosts` under [registries] in harvest.toml"), "{trouble}");
 }
 
 #[tokio::test]

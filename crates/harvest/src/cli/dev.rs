@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::listen;
+
 #[derive(Debug, Subcommand)]
 pub enum Dev {
     /// Run a fake GitHub on this machine, with real repositories, issues, pull requests, checks and webhooks
@@ -21,7 +23,7 @@ server is up.")]
 #[derive(Debug, Args)]
 pub struct FakeGithub {
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7090")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7090", value_parser = listen)]
     pub listen: SocketAddr,
     /// Add a repository, with the content of the one at PATH; can be given more than once
     #[arg(long, value_name = "OWNER/NAME[=PATH]", value_parser = repository)]

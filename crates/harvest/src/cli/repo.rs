@@ -29,6 +29,8 @@ Adding it again under the same name changes its settings. `harvest up` builds sn
   harvest repo build shop
   harvest repo build shop --force --json
 
+If another process, such as `harvest serve`, is building it, this waits for that build and builds only what it leaves to do.
+
 Exit code: 0 there is a snapshot of the newest commit, 1 the build failed and the previous snapshot stays in use.")]
     Build(RepoBuild),
     /// Remove a repository and the snapshots that no session uses

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use harvest_core::Role;
 use ipnet::IpNet;
 
-use super::{Until, WorkPlace, duration};
+use super::{Until, WorkPlace, duration, listen};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -40,7 +40,7 @@ pub struct Serve {
 #[derive(Debug, Clone, Args)]
 pub struct Door {
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = listen)]
     pub listen: SocketAddr,
     /// The URL of this server for browsers, when it is behind a proxy
     #[arg(long, value_name = "URL")]

@@ -1,5 +1,6 @@
 //! How values on the command line are read. Each refusal says what would fit.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use harvest_core::Cost;
@@ -19,6 +20,10 @@ pub fn budget(text: &str) -> Result<Cost, String> {
     let dollars: f64 =
         text.trim_start_matches('$').parse().map_err(|_| format!("invalid amount of dollars `{text}`"))?;
     harvest_core::budget::of_dollars(dollars).map_err(|reason| reason.to_string())
+}
+
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it must be an IP address and a port, e.g. 127.0.0.1:7070".to_owned())
 }
 
 /// Like a duration, but days and weeks count too.
@@ -118,6 +123,18 @@ pub fn status(text: &str) -> Result<harvest_core::TaskStatus, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_to_listen_has_an_example() {
+        assert_eq!(listen("[::1]:80").map(|address| address.port()), Ok(80));
+        for bad in ["foo", "127.0.0.1", "localhost:7070"] {
+            assert_eq!(
+                listen(bad),
+                Err("it must be an IP address and a port, e.g. 127.0.0.1:7070".to_owned()),
+                "{bad}"
+            );
+        }
+    }
 
     #[test]
     fn times_and_budgets() {

@@ -353,6 +353,10 @@ settings! {
         .about("your own mirror of the registry")
         .like(r#""https://mirror.example.com/apt""#)
         .default(|| text(Ecosystem::Apt.public()));
+    RegistryFileHosts => setting("registries.file_hosts", Kind::FileHosts)
+        .about("other hosts that serve the files of your own mirrors; they can have private addresses")
+        .like(r#"["files.example.com", "http://10.0.0.5:8080"]"#)
+        .default(no_names);
     RegistryProxy => setting("registries.proxy", Kind::Url)
         .about("the HTTP proxy for public registries")
         .like(r#""http://proxy.example.com:3128""#)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use harvest_core::{Cost, Hook, HookStage, Role};
 use harvest_gateway::egress::Policy;
+use harvest_gateway::registry::check_file_host;
 use serde_json::json;
 
 use crate::cli::{age, budget, duration};
@@ -46,6 +47,7 @@ pub enum Kind {
     /// A list of what this says.
     Names(&'static str),
     Hosts,
+    FileHosts,
     ServerTools,
     Chains,
     Hooks,
@@ -83,6 +85,17 @@ impl Kind {
             Self::Hosts => {
                 let hosts = list(value, "hosts")?;
                 Policy::parse(hosts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
+            }
+            Self::FileHosts => {
+                let hosts: Vec<&str> = list(value, "hosts")?.into_iter().map(str::trim).collect();
+                for host in &hosts {
+                    check_file_host(host).map_err(|why| {
+                        format!(
+                            "`{host}` is not a host: {why}; write it like files.example.com or http://10.0.0.5:8080"
+                        )
+                    })?;
+                }
+                Ok(Value::Names(hosts.into_iter().map(str::to_owned).collect()))
             }
             Self::ServerTools => {
                 let tools = harvest_gateway::ServerTools::new(list(value, "names")?.into_iter().map(str::trim))?;
@@ -252,4 +265,27 @@ fn words(time: Duration) -> String {
     }
     jiff::SignedDuration::try_from(time)
         .map_or_else(|_| format!("{seconds}s"), |time| format!("{time:#}").replace(' ', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::key::{Key, SetBy};
+
+    #[test]
+    fn hosts_of_files_are_named_with_their_address_and_by_operators_alone() {
+        let definition = Key::RegistryFileHosts.definition();
+        assert_eq!(definition.set_by, SetBy::Operator);
+        let read = |hosts: &[&str]| definition.kind.read(&toml::Value::from(hosts.to_vec()));
+        let named = ["files.example.com", "http://10.0.0.5:8080"];
+        assert_eq!(read(&named), Ok(Value::Names(named.map(str::to_owned).to_vec())));
+        assert_eq!(
+            read(&["a.example.com/b"]).unwrap_err(),
+            "`a.example.com/b` is not a host: it must have no path; write it like files.example.com or \
+             http://10.0.0.5:8080"
+        );
+        for bad in ["", "ada@a.example.com", "ftp://a.example.com", "a.example.com?b"] {
+            assert!(read(&[bad]).is_err(), "{bad}");
+        }
+    }
 }

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use harvest_agents::mcp::Entry;
 use harvest_core::{McpAddress, McpCredential};
 use harvest_forge::github::Host;
-use harvest_gateway::{KeyCheck, Upstream, egress, registry};
+use harvest_gateway::registry::{self, Ecosystem};
+use harvest_gateway::{KeyCheck, Upstream, egress};
 use harvest_outbound::{Ask, Client};
 use harvest_sandbox::{Fact, State};
 use harvest_vault::SecretString;
@@ -46,7 +47,8 @@ async fn registries(installation: &Installation) -> Result<Vec<Fact>, Failure> {
         }
     };
     let judge = |reach: registry::Reach| {
-        let advice = own.iter().find(|own| own.key == reach.ecosystem.name()).map(package_managers::Setting::advice);
+        let name = reach.ecosystem.map_or("file host", Ecosystem::name);
+        let advice = own.iter().find(|own| own.key == name).map(package_managers::Setting::advice);
         let state = match (&reach.trouble, reach.is_own) {
             (None, _) => State::Ok,
             (Some(_), true) => State::Missing,
@@ -54,16 +56,18 @@ async fn registries(installation: &Installation) -> Result<Vec<Fact>, Failure> {
         };
         let fix = match reach.is_own {
             _ if reach.trouble.is_none() => None,
+            true if reach.ecosystem.is_none() => {
+                Some("correct `file_hosts` or `ca_file` under [registries] in harvest.toml".to_owned())
+            }
             true => Some("correct its address, `proxy` or `ca_file` under [registries] in harvest.toml".to_owned()),
             false => Some(advice.unwrap_or_else(|| {
-                let name = reach.ecosystem;
                 format!(
                     "for projects that need it: `{name} = \"https://…\"` or `proxy` under [registries] in harvest.toml"
                 )
             })),
         };
         let detail = reach.trouble.unwrap_or_else(|| format!("packages from {}", reach.host));
-        fact(reach.ecosystem.name(), state, detail, fix.as_deref())
+        fact(name, state, detail, fix.as_deref())
     };
     Ok(reached.into_iter().map(judge).collect())
 }
@@ -233,8 +237,6 @@ async fn answers(name: &'static str, url: &str) -> Fact {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use harvest_gateway::registry::Ecosystem;
 
     use super::*;
 

@@ -25,7 +25,7 @@ pub async fn delete(global: &Global, installation: &Installation, style: Style, 
             Forgotten::Needed(waiting) => {
                 let waiting = waiting.short();
                 let message = format!("task {waiting} waits for task {short}");
-                let help = format!("cancel that one first: harvest task cancel {waiting}");
+                let help = format!("cancel {waiting} first: harvest task cancel {waiting}");
                 return Err(Failure::refused(Code::SessionBusy, message, help));
             }
         }

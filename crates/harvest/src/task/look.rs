@@ -170,8 +170,16 @@ fn state(task: &Task, statuses: &Statuses) -> String {
             format!("{}, {}", task.status, clean(&Evidence::words_of(task.evidence.as_ref())))
         }
         (_, []) => task.status.to_string(),
-        (_, [(first, _)]) => format!("waits for {}", first.short()),
-        (_, [(first, _), rest @ ..]) => format!("waits for {} and {} more", first.short(), rest.len()),
+        (_, [first]) => format!("waits for {}", awaited_as(*first)),
+        (_, [first, rest @ ..]) => format!("waits for {} and {} more", awaited_as(*first), rest.len()),
+    }
+}
+
+/// One that has ended holds up those after it until somebody does something.
+fn awaited_as((id, status): (&TaskId, TaskStatus)) -> String {
+    match status {
+        TaskStatus::Failed | TaskStatus::Cancelled => format!("{} ({status})", id.short()),
+        _ => id.short().to_owned(),
     }
 }
 

@@ -30,7 +30,7 @@ pub async fn approve(
         return Err(Failure::refused(Code::BadOption, "--edit is for a plan, and this is finished work", help));
     }
     let words = if delivers {
-        "may deliver; `harvest up` does it"
+        "is approved; `harvest up` delivers it"
     } else {
         "continues with its plan; run it with `harvest up`"
     };
@@ -52,7 +52,7 @@ pub async fn reject(
         Some(comment) if is_delivery(installation, id).await? => {
             (PlanVerdict::Again { comment }, "does it differently; run it with `harvest up`")
         }
-        Some(comment) => (PlanVerdict::Again { comment }, "makes another plan; run it with `harvest up`"),
+        Some(comment) => (PlanVerdict::Again { comment }, "will make a new plan; run it with `harvest up`"),
         None => (PlanVerdict::Rejected, "is cancelled"),
     };
     decide(global, installation, style, id, verdict, words).await

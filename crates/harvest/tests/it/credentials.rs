@@ -88,6 +88,9 @@ fn bad_secrets_names_and_scopes_are_refused_and_change_nothing() {
     refused(&add, " \n", "HV-0344");
     refused(&add, "two canary\nlines", "HV-0344");
     refused(&["credential", "add", "anthropic"], KEY, "HV-0344");
+    let piped = world.harvest(&["credential", "add", "anthropic"]).input(KEY).finish();
+    let said = "error[HV-0344]: standard input is not a terminal: pass the secret with --from-stdin\n";
+    assert!(piped.stderr.starts_with(said), "{piped:?}");
     refused(&["credential", "add", "anthropic", "--scope", "everyone", "--from-stdin"], KEY, "HV-0141");
     refused(&["credential", "add", "nobody", "--from-stdin"], KEY, "HV-0141");
     refused(&["credential", "rotate", "zzzz", "--from-stdin"], KEY, "HV-0342");

@@ -74,7 +74,8 @@ fn what_is_turned_down_stays_here_and_with_a_comment_is_done_differently() {
     let proposed = of_type(&journal, "delivery.proposed").pop().unwrap();
     assert_eq!(proposed["files"], json!(["NOTES", "src/two.sh"]), "{proposed:#}");
     assert_eq!(branches(&world), "");
-    decide(&world, &["task", "approve", &again], "pending");
+    let said = world.harvest(&["task", "approve", &again]).finish().stdout;
+    assert!(said.contains(" is approved; `harvest up` delivers it"), "{said}");
     world.work_off(&[("never", json!([{}]))]);
     let done = world.json(&["task", "show", &again]);
     assert_eq!(done["status"], "completed", "{done:#}");

@@ -58,8 +58,9 @@ fn a_plan_that_is_turned_down_is_made_again_or_is_the_end() {
     ];
     let up = world.work_off(&conversations);
     assert!(up.stdout.contains("awaits_approval"), "{up:?}");
-    let again = world.json(&["task", "reject", &task, "--comment", "Leave the database alone"]);
-    assert_eq!(again["status"], "pending");
+    let again = world.harvest(&["task", "reject", &task, "--comment", "Leave the database alone"]).finish();
+    assert!(again.stdout.contains(" will make a new plan; run it with `harvest up`"), "{again:?}");
+    assert_eq!(world.status_of(&task), "pending");
     world.work_off(&conversations);
     let journal = world.journal(&task);
     let plans: Vec<_> = of_type(&journal, "plan.proposed").iter().map(|plan| &plan["text"]).collect();

@@ -77,6 +77,12 @@ fn what_waits_for_a_failed_task_is_held_or_cancelled() {
     assert_eq!((counts, &summary["ended"]), ([0, 1, 1, 1], &json!("the queue is empty")), "{summary}");
     let state = world.json(&["status"]);
     assert_eq!((&state["turns"]["blocked"], &state["failures"]), (&json!(1), &json!({ "tests": 1 })));
+    let listed = world.harvest(&["task", "list"]).finish().stdout;
+    assert!(listed.contains(&format!("waits for {} (failed)", &failing[..8])), "{listed}");
+    let kept = world.harvest(&["task", "delete", &failing]).finish();
+    assert!(kept.exit == Some(2) && kept.stderr.starts_with("error[HV-0618]"), "{kept:?}");
+    let help = format!("cancel {0} first: harvest task cancel {0}", &held[..8]);
+    assert!(kept.stderr.contains(&help), "{kept:?}");
     assert_eq!(world.json(&["task", "retry", &failing])["status"], "pending");
     let again = world.harvest(&["task", "retry", &held]).finish();
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0174]"), "{again:?}");
@@ -142,6 +148,25 @@ fn bad_queue_input_is_refused_and_changes_nothing() {
         assert!(ran.stderr.starts_with(&format!("error[{code}]")), "{args:?}: {ran:?}");
     }
     assert_eq!(world.tasks().len(), 1);
+}
+
+#[test]
+fn a_cap_for_an_address_that_nobody_knows_is_set_and_noted() {
+    let world = World::new();
+    let cap = |address: &str| world.harvest(&["queue", "cap", &format!("repository:{address}"), "1"]).finish();
+    let unknown = cap("/nowhere");
+    assert_eq!(unknown.exit, Some(0), "{unknown:?}");
+    assert_eq!(unknown.stderr, "note: no known repository has the address /nowhere\n");
+    let there = cap(world.repo().to_str().unwrap());
+    assert_eq!((there.exit, there.stderr.as_str()), (Some(0), ""), "{there:?}");
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_refused_with_the_way_out() {
+    let world = World::new();
+    let ran = world.harvest(&["task", "add", "-"]).input(&"x".repeat(1_000_001)).finish();
+    assert!(ran.exit == Some(2) && ran.stderr.contains("the prompt has more than 1000000 bytes"), "{ran:?}");
+    assert!(ran.stderr.contains("help: shorten it, or put long texts into a file of the repository"), "{ran:?}");
 }
 
 #[test]

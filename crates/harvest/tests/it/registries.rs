@@ -96,7 +96,7 @@ fn the_doctor_tries_every_host_that_the_settings_need() {
     let names = ["pypi", "cargo", "go", "maven", "rubygems", "packagist", "apt"];
     let mirrors: String = names.iter().map(|name| format!("{name} = '{open}'\n")).collect();
     let text = format!(
-        "[registries]\nnpm = '{shut}'\n{mirrors}\n[egress]\nallow = ['host.invalid']\n\n[telemetry]\notlp = '{trace}'\n
+        "[registries]\nnpm = '{shut}'\nfile_hosts = ['{shut}']\n{mirrors}\n[egress]\nallow = ['host.invalid']\n\n[telemetry]\notlp = '{trace}'\n
 [mcp.docs]\nurl = '{open}/mcp'\n[mcp.gone]\nurl = '{shut}/mcp'\n
 [mcp.tracker]\ncommand = 'npx'\ncredential = 'tracker'\ncredential_as = 'TRACKER_KEY'\nhosts = ['tracker.invalid', '*.wide.invalid']\n
 [project.shop]\nrepositories = ['orchard']\n[project.shop.mcp.stock]\nurl = '{open}/stock'\n"
@@ -127,6 +127,7 @@ fn the_doctor_tries_every_host_that_the_settings_need() {
         assert_eq!(item(name), ("ok".into(), "packages from 127.0.0.1".into()), "{name}");
     }
     assert_eq!(item("npm"), ("missing".into(), "127.0.0.1 cannot be reached: it does not answer".into()));
+    assert_eq!(item("file host"), ("missing".into(), "127.0.0.1 cannot be reached: it does not answer".into()));
     assert_eq!(item("anthropic"), ("missing".into(), format!("{host} refuses the key")));
     assert_eq!(item("allowed host").0, "missing");
     let (state, detail) = item("traces");

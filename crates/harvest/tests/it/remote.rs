@@ -192,7 +192,7 @@ fn a_server_that_is_not_there_is_named_with_the_way_out() {
     let world = World::new();
     for (url, said) in [
         ("http://127.0.0.1:1", "no answer from the server http://127.0.0.1:1: 127.0.0.1:1 cannot be reached"),
-        ("http://harvest.example.com", "it is neither https:// nor this machine"),
+        ("http://harvest.example.com", "plain http:// is only allowed for this machine; use https://"),
         ("harvest.example.com", "it begins neither with https:// nor with http://"),
         ("https://harvest.example.com/path", "it must be only a host and a port"),
     ] {

@@ -323,13 +323,76 @@ fn stopping_a_build_leaves_nothing() {
     let mut running = world.harvest(&["repo", "build", "repo", "--json"]).start();
     running.wait_for("output", |event| event["text"] == "begun");
     assert_eq!(listed(&world)["state"], "building");
-    let busy = build(&world, &[]);
-    assert_eq!((busy.exit, report_status(&busy)), (Some(1), "busy".to_owned()));
     running.signal(Signal::INT);
     let ran = running.finish();
     assert_eq!((ran.exit, report_status(&ran)), (Some(3), "stopped".to_owned()));
     world.assert_nothing_left();
     assert_eq!(listed(&world)["state"], "none");
+}
+
+/// Says so, and installs once `go` lies beside it.
+const UNTIL_IT_MAY_GO: &str = "touch begun-here; echo begun; until [ -e go ]; do sleep 0.05; done; echo 1 > installed";
+
+/// Where the command of the build under way runs.
+fn place_of_build(world: &World) -> PathBuf {
+    let found = Command::new("find").arg(world.data()).args(["-name", "begun-here"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    PathBuf::from(found.lines().next().unwrap()).parent().unwrap().to_owned()
+}
+
+#[test]
+fn a_second_build_waits_for_the_first_and_reports_what_came_of_it() {
+    let world = World::new();
+    add(&world, &["--setup", UNTIL_IT_MAY_GO]);
+    let mut first = world.harvest(&["repo", "build", "repo", "--json"]).start();
+    first.wait_for("output", |event| event["text"] == "begun");
+    let mut second = world.harvest(&["repo", "build", "repo", "--json"]).start();
+    second.wait_for("what the first one says", |event| event["type"] == "log" && event["text"] == "begun");
+    // Whoever waits can leave, and the first one goes on.
+    let mut third = world.harvest(&["repo", "build", "repo", "--json"]).start();
+    let note = third.wait_for_type("note");
+    assert_eq!(note["message"], "another process is building it; waiting for that build to end");
+    third.signal(Signal::INT);
+    let third = third.finish();
+    assert_eq!((third.exit, report_status(&third)), (Some(3), "stopped".to_owned()), "{third:?}");
+    assert_eq!(listed(&world)["state"], "building");
+    fs::write(place_of_build(&world).join("go"), "").unwrap();
+    let (first, second) = (first.finish(), second.finish());
+    assert_eq!((first.exit, report_status(&first)), (Some(0), "built".to_owned()), "{first:?}");
+    assert_eq!((second.exit, report(&second)), (Some(0), report(&first)), "{second:?}");
+    assert_eq!(listed(&world)["state"], "ready");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_build_that_waited_for_one_that_failed_or_is_outdated_builds_itself() {
+    let world = World::new();
+    add(&world, &["--setup", &format!("{UNTIL_IT_MAY_GO}; [ -e good ]")]);
+    for (old, new, status) in [(1, 1, "failed"), (0, 0, "built")] {
+        let mut first = world.harvest(&["repo", "build", "repo", "--json", "--tries", "1"]).start();
+        first.wait_for("output", |event| event["text"] == "begun");
+        let mut second = world.harvest(&["repo", "build", "repo", "--json", "--tries", "1"]).start();
+        second.wait_for_type("note");
+        let place = place_of_build(&world);
+        if status == "built" {
+            fs::write(place.join("good"), "").unwrap();
+            world.write("news", "");
+            world.commit("What the first build does not know");
+        }
+        fs::write(place.join("go"), "").unwrap();
+        let first = first.finish();
+        assert_eq!((first.exit, report_status(&first)), (Some(old), status.to_owned()), "{first:?}");
+        second.wait_for("its own command", |event| event["type"] == "output" && event["text"] == "begun");
+        let place = place_of_build(&world);
+        if status == "built" {
+            fs::write(place.join("good"), "").unwrap();
+        }
+        fs::write(place.join("go"), "").unwrap();
+        let second = second.finish();
+        assert_eq!((second.exit, report_status(&second)), (Some(new), status.to_owned()), "{second:?}");
+    }
+    assert_eq!(listed(&world)["commit"], world.head());
+    world.assert_nothing_left();
 }
 
 #[test]

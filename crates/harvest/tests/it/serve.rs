@@ -151,7 +151,10 @@ fn what_cannot_be_asked_for_is_refused_with_its_field_and_changes_nothing() {
     let unknown = "0000000000000000";
     client.get(&format!("/api/tasks/{unknown}")).problem(404, "HV-0151");
     client.get(&format!("/api/sessions/{unknown}")).problem(404, "HV-0154");
-    client.get("/api/tasks/..%2f..%2fetc").problem(404, "HV-0605");
+    let odd = client.get("/api/tasks/..%2f..%2fetc").problem(404, "HV-0605");
+    assert_eq!(odd["detail"], "the path holds no valid ID");
+    let short = client.get("/api/tasks/7").problem(404, "HV-0605");
+    assert_eq!(short["detail"], "`7` is not a valid ID");
     client.get("/api/nothing").problem(404, "HV-0605");
     client.delete("/api/tasks").problem(405, "HV-0605");
 }

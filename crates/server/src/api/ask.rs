@@ -1,7 +1,7 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow, budget};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, PromptError, Workflow, budget};
 use harvest_engine::{BaseChoice, Request, check_name, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -110,7 +110,7 @@ impl Ask {
         }
         if self.prompt.len() > MAX_PROMPT_BYTES {
             let detail = format!("the prompt has more than {MAX_PROMPT_BYTES} bytes");
-            let help = "put long texts into a file of the repository, and name the file";
+            let help = PromptError::TooLong { bytes: self.prompt.len() }.help();
             return Err(Problem::new(Code::BadPrompt, detail).about("prompt").help(help));
         }
         if self.timeout.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {

@@ -329,7 +329,7 @@ pub async fn fork(
 
 pub fn words(prompt: String) -> Result<Prompt, Problem> {
     let refuse = |error: harvest_core::PromptError| {
-        Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help("describe the task")
+        Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help(error.help())
     };
     Prompt::new(prompt).map_err(refuse)
 }
