@@ -55,6 +55,9 @@ impl desk::Desk for Vault {
     fn settings_of(&self, _: &str) -> Option<Vec<Value>> {
         None
     }
+    async fn webhooks(&self) -> Option<Arc<crate::webhooks::Webhooks>> {
+        None
+    }
     fn check_readable(&self) -> Result<(), Refusal> {
         Ok(())
     }
