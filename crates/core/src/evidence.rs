@@ -332,6 +332,7 @@ impl Evidence {
         let files = match flag {
             Flag::TestCommandChanged => self.changed.command_files(),
             Flag::TestHelpersChanged => in_a_sentence(&self.changed.helpers),
+            Flag::TestsChanged => in_a_sentence(&self.changed.tests),
             Flag::CiChanged => in_a_sentence(&self.changed.ci),
             Flag::SettingsChanged => in_a_sentence(&self.changed.settings),
             _ => None,

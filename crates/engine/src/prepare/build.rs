@@ -82,9 +82,9 @@ impl Engine {
             Some(building) => (building, None),
             None if attempts.when_busy == WhenBusy::Leave => return Ok(report),
             None => match self.wait_for_build(&settings.key, &progress, stop).await? {
-                Waited::Over { building, other } => (building, Some(other)),
+                Waited::Over(over) => (over.building, over.other),
                 Waited::Stopped => {
-                    let error = Some("no longer waiting; the other process goes on with its build".to_owned());
+                    let error = Some("no longer waiting; the other process continues its build".to_owned());
                     return Ok(Report { status: Status::Stopped, error, ..report });
                 }
             },
@@ -114,9 +114,9 @@ impl Engine {
         log.finish(if nothing_built { Fate::Kept } else { Fate::Replaced });
         building.abandon().await?;
         // What was to be done has been done by the other process meanwhile.
-        let done = waited.flatten().filter(|other| other.status == Status::Built && other.commit == report.commit);
+        let done = waited.filter(|other| other.status == Status::Built && other.commit == report.commit);
         if let (Status::Unchanged, Some(other)) = (report.status, done) {
-            return Ok(*other);
+            return Ok(other);
         }
         report.duration_ms = millis(begun.elapsed());
         let mut report = report.without_secrets(&self.options.redactor);

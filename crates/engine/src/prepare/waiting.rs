@@ -14,10 +14,16 @@ const GLANCE: Duration = Duration::from_millis(500);
 
 /// How waiting ended.
 pub(super) enum Waited {
-    /// What the other build came to, if it recorded anything.
-    Over { building: Building, other: Option<Box<Report>> },
+    Over(Box<Over>),
     /// The other build goes on.
     Stopped,
+}
+
+/// The other build has ended, and this process may build.
+pub(super) struct Over {
+    pub(super) building: Building,
+    /// What the other build came to, if it recorded anything.
+    pub(super) other: Option<Report>,
 }
 
 impl Engine {
@@ -42,7 +48,7 @@ impl Engine {
         };
         show(&mut tail, progress);
         let after = State::read(&self.prepared, key).map(|state| state.report);
-        Ok(Waited::Over { building, other: after.filter(|after| before.as_ref() != Some(after)).map(Box::new) })
+        Ok(Waited::Over(Box::new(Over { building, other: after.filter(|after| before.as_ref() != Some(after)) })))
     }
 }
 

@@ -6,7 +6,7 @@ use harvest_core::OwnerId;
 use harvest_workspace::{Mirror, Snapshot, script};
 
 use super::report::{Counts, read_counts};
-use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, hint, repository_name, telling_lines};
+use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, exit_code, hint, repository_name, telling_lines};
 use crate::place::millis;
 use crate::prepare::{self, Outcome, Workshop};
 use crate::{Engine, Error, Stop};
@@ -28,6 +28,8 @@ pub struct Trial {
     pub output: String,
     /// Why it could not run, and the way out, where that is known.
     pub hint: Option<String>,
+    /// Why its exit code proves nothing, and the way out.
+    pub proves_nothing: Option<&'static str>,
 }
 
 impl Trial {
@@ -56,6 +58,7 @@ impl Engine {
         let Some(Outcome { ran, trouble }) = ran? else { return Ok(None) };
         let printed = self.options.redactor.redact(&ran.tail).into_owned();
         let Counts { passed, failed, skipped } = read_counts(&printed);
+        let hidden = if passed.is_none() { exit_code::hidden(command) } else { None };
         let hint = match (trouble, ran.exit_code) {
             (Some(trouble), _) => Some(trouble.to_string()),
             (None, Some(code)) => {
@@ -73,6 +76,7 @@ impl Engine {
             duration_ms: millis(ran.duration),
             output: telling_lines(&printed),
             hint,
+            proves_nothing: hidden.map(exit_code::Hidden::explain),
         }))
     }
 

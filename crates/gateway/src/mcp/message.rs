@@ -77,7 +77,11 @@ impl Message {
 /// left out.
 pub(super) fn without_forbidden_tools(answer: &mut Value, server: &McpServer) -> bool {
     if let Value::Array(answers) = answer {
-        return answers.iter_mut().fold(false, |changed, one| without_forbidden_tools(one, server) || changed);
+        let mut changed = false;
+        for one in answers {
+            changed |= without_forbidden_tools(one, server);
+        }
+        return changed;
     }
     let Some(Value::Array(tools)) = answer.pointer_mut("/result/tools") else { return false };
     let before = tools.len();

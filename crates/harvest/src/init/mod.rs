@@ -394,6 +394,7 @@ impl Guide<'_> {
             _ if trial.timed_out => (StepState::Failed, format!("did not end within {time}")),
             // Tests that fail before the first task are what it may be about.
             Some(_) if trial.ran_tests() => (StepState::Done, format!("{counts} in {time}")),
+            Some(0) if trial.proves_nothing.is_some() => (StepState::Unchecked, "passes but proves nothing".to_owned()),
             Some(0) if trial.passed.is_none() => (StepState::Done, "passed; it prints no counts".to_owned()),
             Some(0) => (StepState::Unchecked, "ran no tests".to_owned()),
             Some(code) => (StepState::Failed, format!("ended with exit code {code}")),
@@ -404,6 +405,7 @@ impl Guide<'_> {
         }
         let fix = match (&trial.hint, state) {
             (Some(hint), StepState::Failed) => Some(clean(hint)),
+            (_, StepState::Unchecked) if trial.proves_nothing.is_some() => trial.proves_nothing.map(str::to_owned),
             (None, StepState::Failed) => Some("harvest init, with a test command that runs in the sandbox".to_owned()),
             _ => keep.map(str::to_owned),
         };

@@ -133,7 +133,8 @@ fn unittest(lines: &[String]) -> Option<Counts> {
 /// `Tests:  1 failed, 2 passed, 3 total` and vitest's `Tests  1 failed | 2 passed (3)`.
 fn jest(lines: &[String]) -> Option<Counts> {
     total(lines, |line| {
-        line.strip_prefix("Tests").filter(|rest| rest.contains("passed") || rest.contains("failed"))?;
+        let words = ["passed", "failed", "skipped", "todo"];
+        line.strip_prefix("Tests").filter(|rest| words.iter().any(|word| rest.contains(word)))?;
         let skipped = before(line, "skipped").or_else(|| before(line, "todo")).unwrap_or(0);
         Some(Counts::of(before(line, "passed").unwrap_or(0), before(line, "failed").unwrap_or(0), skipped))
     })
@@ -212,7 +213,7 @@ impl AvaRun {
     }
 
     fn has_summary(&self) -> bool {
-        self.passed.is_some() || self.failed.is_some()
+        self.passed.is_some() || self.failed.is_some() || self.skipped.is_some()
     }
 
     /// Adds this run to the others, and begins the next.
@@ -259,15 +260,17 @@ fn minitest(lines: &[String]) -> Option<Counts> {
     })
 }
 
-/// `67% tests passed, 1 tests failed out of 3`
+/// `67% tests passed, 1 tests failed out of 3`, in which tests that were skipped count as passed.
 fn ctest(lines: &[String]) -> Option<Counts> {
-    total(lines, |line| {
+    let skipped = lines.iter().filter(|line| line.contains("***Skipped")).count() as u64;
+    let counts = total(lines, |line| {
         let (_, rest) = line.split_once("% tests passed, ")?;
         let (failed, all) =
             rest.split_once(" tests failed out of ").or_else(|| rest.split_once(" test failed out of "))?;
         let (failed, all) = (failed.parse().ok()?, all.trim().parse::<u64>().ok()?);
         Some(Counts::of(all.saturating_sub(failed), failed, 0))
-    })
+    })?;
+    Some(Counts::of(counts.passed?.saturating_sub(skipped), counts.failed?, skipped))
 }
 
 /// `3 tests, 1 failure, 1 skipped`
@@ -282,12 +285,26 @@ fn bats(lines: &[String]) -> Option<Counts> {
     })
 }
 
-/// Runners that found nothing to run say so in words: pytest, Jest, Vitest, Mocha.
+/// Runners that found nothing to run say so in words: pytest, Jest, Vitest, Mocha, CTest, Maven and Go.
 fn none(lines: &[String]) -> Option<Counts> {
-    const WORDS: [&str; 5] =
-        ["no tests ran", "No tests found", "No test files found", "No test suite found", "collected 0 items"];
+    const WORDS: [&str; 7] = [
+        "no tests ran",
+        "No tests found",
+        "No test files found",
+        "No test suite found",
+        "collected 0 items",
+        "No tests were found!!!",
+        "No tests to run.",
+    ];
     let is_none = lines.iter().any(|line| WORDS.iter().any(|words| line.contains(words)));
-    is_none.then(|| Counts::of(0, 0, 0))
+    (is_none || none_of_go(lines)).then(|| Counts::of(0, 0, 0))
+}
+
+/// Of each package, `go test` says that it has no tests.
+fn none_of_go(lines: &[String]) -> bool {
+    let is_empty = |line: &str| line.ends_with("[no test files]") || line.ends_with("[no tests to run]");
+    let is_told = |line: &str| line.starts_with("ok") || line.starts_with("FAIL");
+    lines.iter().any(|line| is_empty(line)) && !lines.iter().any(|line| is_told(line) && !is_empty(line))
 }
 
 /// `=== 1 failed, 3 passed, 2 skipped in 0.12s ===`, `2 deselected in 0.02s` and `no tests ran in 0.01s`.
@@ -314,7 +331,7 @@ fn pytest(lines: &[String]) -> Option<Counts> {
 fn go(lines: &[String]) -> Option<Counts> {
     let count = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count() as u64;
     let counts = Counts::of(count("--- PASS:"), count("--- FAIL:"), count("--- SKIP:"));
-    (counts.executed() != Some(0)).then_some(counts)
+    (counts != Counts::of(0, 0, 0)).then_some(counts)
 }
 
 /// Whether TAP has a line for each test. A suite may print `not ok` alone, and count the others in a summary of its own.
@@ -322,7 +339,7 @@ fn names_all_tests(lines: &[String]) -> bool {
     lines.iter().any(|line| line.starts_with("ok ") || line.starts_with("1.."))
 }
 
-/// `ok 1 - name` and `not ok 2 - name`.
+/// `ok 1 - name` and `not ok 2 - name`; `1..0` where there are none.
 fn tap(lines: &[String]) -> Option<Counts> {
     let numbered = |line: &str, word: &str| {
         line.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with(|c: char| c.is_ascii_digit()))
@@ -331,7 +348,8 @@ fn tap(lines: &[String]) -> Option<Counts> {
     let skipped = count(&|line| numbered(line, "ok ") && line.to_ascii_lowercase().contains("# skip"));
     let counts =
         Counts::of(count(&|line| numbered(line, "ok ")) - skipped, count(&|line| numbered(line, "not ok ")), skipped);
-    (counts.executed() != Some(0)).then_some(counts)
+    let is_empty = |line: &String| line == "1..0" || line.starts_with("1..0 ");
+    (counts != Counts::of(0, 0, 0) || lines.iter().any(is_empty)).then_some(counts)
 }
 
 /// `3 examples, 1 failure, 1 pending`
@@ -401,6 +419,27 @@ mod tests {
         for (output, expected) in cases {
             assert_eq!(read_counts(output), expected, "{output}");
         }
+    }
+
+    #[test]
+    fn where_all_tests_are_skipped_or_there_are_none_no_test_ran() {
+        for (output, skipped) in [
+            ("Tests:       2 skipped, 2 total", 2),
+            ("Tests:       1 todo, 1 total", 1),
+            ("      Tests  2 skipped (2)", 2),
+            ("=== RUN   TestA\n--- SKIP: TestA (0.00s)\nPASS\nok  \texample.com/a\t0.002s", 1),
+            ("1..2\nok 1 adds # skip not yet\nok 2 - divides # SKIP", 2),
+            ("1..0 # SKIP nothing to do", 0),
+            ("  - adds\n  ─\n\n  1 test skipped", 1),
+            ("1/1 Test #1: adds .....***Skipped   0.00 sec\n\n100% tests passed, 0 tests failed out of 1", 1),
+            ("?   \texample.com/a\t[no test files]\nok  \texample.com/b\t0.002s [no tests to run]", 0),
+            ("No tests were found!!!", 0),
+            ("[INFO] No tests to run.", 0),
+        ] {
+            assert_eq!(read_counts(output), Counts::of(0, 0, skipped), "{output}");
+        }
+        let one = "?   \texample.com/a\t[no test files]\nok  \texample.com/b\t0.002s";
+        assert_eq!(read_counts(one), Counts::default(), "how many there are in b is not told");
     }
 
     #[test]
