@@ -263,15 +263,15 @@ fn a_member_stores_so_many_secrets_in_a_minute_and_an_admin_any_number() {
         let (name, secret) = (format!("spare-{number}"), format!("sk-ant-api03-{number}-0123456789abcdef"));
         client.post("/api/credentials", &json!({ "provider": "anthropic", "name": name, "secret": secret }))
     };
-    let answers: Vec<Answer> = (0..12).map(|number| add(&member, number)).collect();
-    // A machine that is slow enough has another drop by the time of the last one.
+    // On a slow machine the rate allows some more by the time of the last one, but not three times as many.
+    let answers: Vec<Answer> = (0..30).map(|number| add(&member, number)).collect();
     assert!(answers.iter().take(10).all(|answer| answer.status == 201), "{answers:?}");
     let refused = answers.iter().find(|answer| answer.status == 429).unwrap();
     assert!(
         refused.problem(429, "HV-0607")["detail"].as_str().unwrap().starts_with("user eve: more than 10 new secrets")
     );
     assert_ne!(member.post("/api/tasks", &world.ask("Mend it")).status, 429, "other writes have their own rate");
-    (20..32).for_each(|number| drop(add(&admin, number).ok()));
+    (40..52).for_each(|number| drop(add(&admin, number).ok()));
 }
 
 /// What was asked for under a key is compared by its digest, since a prompt may hold anything.
