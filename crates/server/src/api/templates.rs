@@ -213,7 +213,7 @@ pub async fn fill(
     let ask = app.desk.fill(&template, filling.values, &options)?;
     if ask.repository.is_empty() {
         let detail = "the template has no repository, and the request names none";
-        let help = "name one in `options`; on the command line: --repo";
+        let help = "name one with --repo, or store it in the template";
         return Err(Problem::bad("repository", detail).help(help));
     }
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
