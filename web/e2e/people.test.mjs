@@ -24,7 +24,7 @@ test("a link signs in once, and whoever is signed out is told what to do", limit
 
   await stranger.goto(world.server.link);
   await stranger.getByText("That link has already been used or has expired").waitFor();
-  await page.getByRole("button", { name: "Sign out" }).click({ noWaitAfter: true });
+  await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();
 });
 

@@ -83,8 +83,7 @@ test("someone of the organisation signs in with GitHub, sees tasks, and signs ou
   // They stay signed in, by the address of a task as well.
   await page.goto(`${world.server.url}/tasks/${task.id}`);
   await page.getByRole("tab", { name: "Changes" }).waitFor();
-  // The page leaves for another address by itself; what it shows there is waited for.
-  await page.getByRole("button", { name: "Sign out" }).click({ noWaitAfter: true });
+  await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();
   await page.goto(`${world.server.url}/tasks`);
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();

@@ -5,6 +5,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Refused, whenSignedOut } from "./api/client";
+import { forgetSession } from "./api/forget-session";
 import { makeRouter } from "./router";
 
 const client: QueryClient = new QueryClient({
@@ -17,7 +18,7 @@ const client: QueryClient = new QueryClient({
   },
   mutationCache: new MutationCache({ onSuccess: () => void client.invalidateQueries() }),
 });
-whenSignedOut(() => client.setQueryData(["me"], null));
+whenSignedOut(() => forgetSession(client));
 
 const root = document.getElementById("root");
 if (root) {

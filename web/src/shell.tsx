@@ -3,8 +3,10 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { api } from "./api/client";
+import { forgetSession } from "./api/forget-session";
 import { listen } from "./api/live";
 import { useMay } from "./api/may";
+import { forgetProof } from "./api/proof";
 import { queries } from "./api/queries";
 import { useKeys } from "./keyboard";
 import { NAV, type NavItem } from "./nav";
@@ -63,8 +65,8 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
 
   const out = async () => {
     await api.POST("/api/logout");
-    // Nothing that was read stays in memory.
-    location.assign("/");
+    forgetProof();
+    forgetSession(client);
   };
 
   const side = (

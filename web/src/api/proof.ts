@@ -19,3 +19,8 @@ export function proved(path: string): string {
   const known = proof();
   return known ? `${path}${path.includes("?") ? "&" : "?"}proof=${encodeURIComponent(known)}` : path;
 }
+
+/** After signing out, the proof opens nothing any more. */
+export function forgetProof() {
+  if (inBrowser) localStorage.removeItem(KEY);
+}
