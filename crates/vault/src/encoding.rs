@@ -52,51 +52,75 @@ fn add_forms(text: &str, forms: &mut BTreeSet<String>) {
 
 /// The text as it stands inside a JSON string, and inside a JSON string inside a JSON string.
 fn add_json(text: &str, forms: &mut BTreeSet<String>) {
-    let plain = Json::default();
-    let ascii = Json { ascii: true, ..plain };
-    let slash = Json { slash: true, ..plain };
-    let html = Json { html: true, ..plain };
-    for how in [plain, ascii, slash, Json { slash: true, ..ascii }, html] {
-        let escaped = how.escape(text);
-        forms.insert(plain.escape(&escaped));
+    for escaped in in_json(text) {
+        forms.insert(PLAIN.escape(&escaped));
         forms.insert(escaped);
     }
 }
 
-#[derive(Default, Clone, Copy)]
-struct Json {
-    /// Non-ASCII characters as `\uXXXX`, as many writers do.
-    ascii: bool,
-    /// `/` as `\/`, as PHP and others do.
-    slash: bool,
-    /// `<`, `>` and `&` as `\uXXXX`, as Go does.
-    html: bool,
+/// A text as different programs write it into a JSON string.
+pub fn in_json(text: &str) -> BTreeSet<String> {
+    WRITERS.iter().map(|writer| writer.escape(text)).collect()
 }
 
-impl Json {
-    fn escape(self, text: &str) -> String {
+/// Which characters a writer of JSON escapes although it need not.
+#[derive(Clone, Copy)]
+struct JsonWriter {
+    /// `/` as `\/`.
+    slash: bool,
+    /// All that is not ASCII as `\uXXXX`.
+    ascii: bool,
+    /// These as `\uXXXX`.
+    escaped: &'static [char],
+    digits: Hex,
+}
+
+const PLAIN: JsonWriter = JsonWriter { slash: false, ascii: false, escaped: &[], digits: Hex::Lower };
+
+const WRITERS: [JsonWriter; 7] = [
+    PLAIN,
+    // Python, and others that are asked for ASCII.
+    JsonWriter { ascii: true, ..PLAIN },
+    // PHP, with and without its option for Unicode.
+    JsonWriter { slash: true, ascii: true, ..PLAIN },
+    JsonWriter { slash: true, ..PLAIN },
+    // Go.
+    JsonWriter { escaped: &['<', '>', '&'], ..PLAIN },
+    // Gson.
+    JsonWriter { escaped: &['<', '>', '&', '=', '\''], ..PLAIN },
+    // System.Text.Json of .NET.
+    JsonWriter { ascii: true, escaped: &['"', '&', '\'', '+', '<', '>', '`'], digits: Hex::Upper, ..PLAIN },
+];
+
+impl JsonWriter {
+    fn escape(&self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len());
         for character in text.chars() {
-            match character {
-                '"' => escaped.push_str("\\\""),
-                '\\' => escaped.push_str("\\\\"),
-                '\n' => escaped.push_str("\\n"),
-                '\r' => escaped.push_str("\\r"),
-                '\t' => escaped.push_str("\\t"),
-                '\u{8}' => escaped.push_str("\\b"),
-                '\u{c}' => escaped.push_str("\\f"),
-                '/' if self.slash => escaped.push_str("\\/"),
-                character
-                    if character < ' '
-                        || (self.ascii && !character.is_ascii())
-                        || (self.html && matches!(character, '<' | '>' | '&')) =>
-                {
+            let named = match character {
+                _ if self.escaped.contains(&character) => None,
+                '"' => Some("\\\""),
+                '\\' => Some("\\\\"),
+                '\n' => Some("\\n"),
+                '\r' => Some("\\r"),
+                '\t' => Some("\\t"),
+                '\u{8}' => Some("\\b"),
+                '\u{c}' => Some("\\f"),
+                '/' if self.slash => Some("\\/"),
+                _ => None,
+            };
+            let is_escaped =
+                character < ' ' || (self.ascii && !character.is_ascii()) || self.escaped.contains(&character);
+            match named {
+                Some(named) => escaped.push_str(named),
+                None if is_escaped => {
                     for unit in character.encode_utf16(&mut [0; 2]) {
-                        // Writing to a string cannot fail.
-                        let _ = write!(escaped, "\\u{unit:04x}");
+                        escaped.push_str("\\u");
+                        for byte in unit.to_be_bytes() {
+                            self.digits.push(&mut escaped, byte);
+                        }
                     }
                 }
-                character => escaped.push(character),
+                None => escaped.push(character),
             }
         }
         escaped

@@ -17,7 +17,7 @@ mod shape;
 mod stream;
 
 pub use attest::{AttestError, Attestor, parse_public_key, verify as verify_statement};
-pub use encoding::MIN_SECRET_BYTES;
+pub use encoding::{MIN_SECRET_BYTES, in_json};
 pub use redactor::{Error, MARK, Redactor, looks_random};
 pub use ring::{KeyId, Ring, RingError};
 pub use seal::{SealError, Sealed};
