@@ -30,7 +30,7 @@ use crate::saved::SavedRequest;
 use crate::schedule::When;
 use crate::task::apply::{Merged, apply_in_repository};
 use crate::view::clean;
-use crate::{credential, demo, evidence, github, repo, schedule, sign_in, template};
+use crate::{credential, demo, evidence, github, prompt_template, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
 const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
@@ -231,12 +231,12 @@ impl Desk for FrontDesk {
     }
 
     fn parameters(&self, prompt: &str) -> Vec<String> {
-        template::parameters(prompt).unwrap_or_default().into_iter().collect()
+        prompt_template::parameters(prompt).unwrap_or_default().into_iter().collect()
     }
 
     fn fill(&self, kept: &Template, values: BTreeMap<String, String>, options: &Ask) -> Result<Ask, Refusal> {
         let values: Vec<(String, String)> = values.into_iter().collect();
-        let prompt = template::render(&kept.name, &kept.prompt, &values)?;
+        let prompt = prompt_template::render(&kept.name, &kept.prompt, &values)?;
         // Every field by name, so that none that is added later gets lost between the template and its tasks.
         let SavedRequest {
             prompt: _,

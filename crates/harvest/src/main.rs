@@ -36,6 +36,7 @@ mod output;
 mod package_managers;
 mod programs;
 mod projects;
+mod prompt_template;
 mod prompts;
 mod queue;
 mod race;

@@ -1,11 +1,10 @@
 //! `harvest template …`: prompts with parameters. Every parameter must be given and every given one must be known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use harvest_core::{Code, Prompt, Timestamp};
 use harvest_engine::check_name;
 use harvest_store::Template as Stored;
-use minijinja::{Environment as Jinja, UndefinedBehavior};
 use serde_json::{Value, json};
 
 use crate::ask;
@@ -14,6 +13,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::prompt_template::{parameters, render};
 use crate::remote::{self, Remote};
 use crate::saved::SavedRequest;
 use crate::task;
@@ -172,107 +172,4 @@ pub fn show_removed(global: &Global, style: Style, name: &str) {
     } else {
         output::line(&format!("{} template {} is removed; tasks made from it stay", style.ok(), clean(name)))
     };
-}
-
-fn jinja() -> Jinja<'static> {
-    let mut jinja = Jinja::new();
-    jinja.set_undefined_behavior(UndefinedBehavior::Strict);
-    jinja
-}
-
-/// What is wrong, without the place in a file that does not exist.
-fn plain(error: &minijinja::Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    }
-}
-
-pub fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
-    let jinja = jinja();
-    let template = jinja.template_from_str(prompt).map_err(|error| {
-        let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-        let message = format!("the prompt is not a template{line}: {}", plain(&error));
-        Failure::refused(Code::BadPrompt, message, "write parameters like {{ package }}")
-    })?;
-    Ok(template.undeclared_variables(false).into_iter().collect())
-}
-
-pub fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<String, Failure> {
-    let parameters = parameters(prompt)?;
-    let mut given = BTreeMap::new();
-    for (parameter, value) in values {
-        if !parameters.contains(parameter) {
-            let known: Vec<&str> = parameters.iter().map(String::as_str).collect();
-            let known =
-                if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-            let message = format!("template `{name}` has no parameter `{}`", clean(parameter));
-            return Err(Failure::refused(Code::BadOption, message, known));
-        }
-        if given.insert(parameter.clone(), value.clone()).is_some() {
-            let message = format!("parameter `{}` is given twice", clean(parameter));
-            return Err(Failure::refused(Code::BadOption, message, "give each once"));
-        }
-    }
-    let missing: Vec<&str> = parameters.iter().filter(|name| !given.contains_key(*name)).map(String::as_str).collect();
-    if !missing.is_empty() {
-        let message = format!("template `{name}` needs a value for {}", missing.join(", "));
-        let help: Vec<String> = missing.iter().map(|name| format!("--set {name}=…")).collect();
-        return Err(Failure::refused(Code::BadOption, message, format!("add {}", help.join(" "))));
-    }
-    jinja().render_str(prompt, given).map_err(|error| {
-        Failure::refused(
-            Code::BadPrompt,
-            format!("template `{name}` cannot be filled in: {}", plain(&error)),
-            "correct the template",
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filled(prompt: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let values: Vec<(String, String)> =
-            values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        render("upgrade", prompt, &values).map_err(|failure| format!("{} {}", failure.code, failure.message))
-    }
-
-    #[test]
-    fn parameters_are_filled_in_as_they_are() {
-        let prompt = "Upgrade {{ package }} to {{ version }}";
-        assert_eq!(filled(prompt, &[("version", "2"), ("package", "serde")]), Ok("Upgrade serde to 2".into()));
-        // Neither escaped nor read as a template again.
-        assert_eq!(filled("Say {{ text }}", &[("text", "<b> & {{ 7 * 7 }}")]), Ok("Say <b> & {{ 7 * 7 }}".into()));
-        assert_eq!(filled("No parameters", &[]), Ok("No parameters".into()));
-        assert_eq!(
-            filled("{% if fast == 'yes' %}Quickly {% endif %}fix it", &[("fast", "yes")]),
-            Ok("Quickly fix it".into())
-        );
-    }
-
-    #[test]
-    fn missing_unknown_and_doubled_ones_are_refused() {
-        let prompt = "Upgrade {{ package }} to {{ version }}";
-        assert_eq!(filled(prompt, &[]), Err("HV-0141 template `upgrade` needs a value for package, version".into()));
-        assert_eq!(
-            filled(prompt, &[("package", "a")]),
-            Err("HV-0141 template `upgrade` needs a value for version".into())
-        );
-        assert_eq!(
-            filled(prompt, &[("package", "a"), ("version", "1"), ("pakage", "b")]),
-            Err("HV-0141 template `upgrade` has no parameter `pakage`".into())
-        );
-        assert_eq!(filled("{{ a }}", &[("a", "1"), ("a", "2")]), Err("HV-0141 parameter `a` is given twice".into()));
-    }
-
-    #[test]
-    fn what_is_no_template_is_refused() {
-        assert_eq!(parameters("Upgrade {{ package").unwrap_err().code, Code::BadPrompt);
-        let failure = parameters("{% for %}").unwrap_err();
-        assert_eq!(failure.code, Code::BadPrompt);
-        assert!(failure.message.starts_with("the prompt is not a template in line 1: syntax error: "), "{failure:?}");
-        assert!(!failure.message.contains("<string>"), "{failure:?}");
-    }
 }
