@@ -89,12 +89,26 @@ fn settle(value: &mut Value) {
 /// The rest of a body that is too large is read and dropped, up to a bound: a client that is still sending when the
 /// connection closes would lose the answer that tells it why.
 pub async fn read(body: axum::body::Body, most: usize) -> Result<Bytes, Problem> {
-    let reading = tokio::time::timeout(PATIENCE, collect(body, most)).await;
+    read_while(body, most, |_| true).await
+}
+
+/// The same, as long as there is room for what arrives.
+pub async fn read_while(
+    body: axum::body::Body,
+    most: usize,
+    has_room: impl FnMut(usize) -> bool,
+) -> Result<Bytes, Problem> {
+    let reading = tokio::time::timeout(PATIENCE, collect(body, most, has_room)).await;
     match reading {
-        Ok(Ok(Some(bytes))) => Ok(bytes),
-        Ok(Ok(None)) => {
+        Ok(Ok(Collected::All(bytes))) => Ok(bytes),
+        Ok(Ok(Collected::TooLarge)) => {
             let detail = format!("the body has more than {most} bytes");
             Err(Problem::new(Code::TooLarge, detail).about("body").help("put long texts into a file of the repository"))
+        }
+        Ok(Ok(Collected::NoRoom)) => {
+            let detail = "the server is receiving too many bodies at once";
+            let problem = Problem::new(Code::TooMany, detail).help("send it again in a moment");
+            Err(problem.with_status(axum::http::StatusCode::SERVICE_UNAVAILABLE))
         }
         Ok(Err(error)) => Err(Problem::bad("body", format!("the body ended early: {error}"))),
         Err(_) => {
@@ -104,22 +118,33 @@ pub async fn read(body: axum::body::Body, most: usize) -> Result<Bytes, Problem>
     }
 }
 
-/// Nothing, if it is more than `most` bytes.
-async fn collect(mut body: axum::body::Body, most: usize) -> Result<Option<Bytes>, axum::Error> {
+enum Collected {
+    All(Bytes),
+    TooLarge,
+    NoRoom,
+}
+
+async fn collect(
+    mut body: axum::body::Body,
+    most: usize,
+    mut has_room: impl FnMut(usize) -> bool,
+) -> Result<Collected, axum::Error> {
     let (mut bytes, mut received) = (BytesMut::new(), 0);
     while received <= most.saturating_add(MOST_DROPPED) {
         let Some(frame) = body.frame().await else {
-            return Ok((received <= most).then(|| bytes.freeze()));
+            return Ok(if received <= most { Collected::All(bytes.freeze()) } else { Collected::TooLarge });
         };
         let Ok(data) = frame?.into_data() else { continue };
         received += data.len();
-        if received <= most {
+        if received > most {
+            bytes = BytesMut::new();
+        } else if has_room(data.len()) {
             bytes.extend_from_slice(&data);
         } else {
-            bytes = BytesMut::new();
+            return Ok(Collected::NoRoom);
         }
     }
-    Ok(None)
+    Ok(Collected::TooLarge)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

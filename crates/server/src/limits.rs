@@ -262,7 +262,7 @@ fn of_secrets(user: &str) -> Share {
 }
 
 /// An address; of IPv6 the network that one customer has.
-fn network(peer: IpAddr) -> String {
+pub fn network(peer: IpAddr) -> String {
     match peer.to_canonical() {
         IpAddr::V4(address) => format!("address:{address}"),
         IpAddr::V6(address) => {

@@ -110,6 +110,7 @@ impl Service {
             presence: Presence::new(feed.clone()),
             feed,
             pace: Limiter::new(options.pace),
+            intake: webhooks::Intake::default(),
             proxies: options.proxies,
             metrics: Metrics::default(),
             readiness: Readiness::default(),

@@ -20,6 +20,7 @@ use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::proxies::Proxies;
+use crate::webhooks;
 
 /// Cheap to clone.
 pub type App = Arc<Shared>;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub doorman: Doorman,
     pub rules: Rules,
     pub pace: Limiter,
+    /// Bodies of webhooks whose sender is not known yet.
+    pub intake: webhooks::Intake,
     pub proxies: Proxies,
     pub tails: Tails,
     pub feed: Feed,

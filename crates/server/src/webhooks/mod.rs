@@ -8,14 +8,15 @@ mod act;
 mod ask;
 mod endings;
 mod explain;
+mod intake;
 mod worker;
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use harvest_core::Code;
 use harvest_forge::Happening;
 use harvest_forge::github::webhook::{DELIVERY, EVENT, Listener, SIGNATURE};
@@ -24,9 +25,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 pub use endings::run as tell_endings;
+pub use intake::Intake;
 pub use worker::{run, sweep};
 
 use crate::extract;
+use crate::limits::{Peer, network};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -47,6 +50,7 @@ pub struct Webhooks {
 /// `POST /webhooks/github`
 pub async fn github(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
@@ -54,7 +58,8 @@ pub async fn github(
         let help = "set GitHub up first: harvest github setup";
         return Err(Problem::new(Code::UnknownAddress, "webhooks are not set up").help(help));
     };
-    let body = extract::read(body, MOST_BYTES).await?;
+    let mut share = app.intake.of(network(peer.0));
+    let body = extract::read_while(body, MOST_BYTES, |bytes| share.take(bytes)).await?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // Before anything of it is looked at.
     if !text(SIGNATURE).is_some_and(|signature| webhooks.listener.is_genuine(signature, &body)) {
