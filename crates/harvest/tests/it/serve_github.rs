@@ -285,6 +285,33 @@ fn admins_teams_and_a_role_for_everyone() {
 }
 
 #[test]
+fn a_viewer_who_is_a_member_of_one_project_uses_templates_of_the_installation_and_changes_none() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']\nrole = 'viewer'");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let ada = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    let member = json!({ "role": "member" });
+    admin.send(Method::PUT, &format!("/api/projects/shop/members/{ada}"), Some(&member)).ok();
+    let template = |prompt: &str| json!({ "name": "upgrade", "task": { "prompt": prompt } });
+    admin.post("/api/templates", &template("Upgrade {{ package }}")).ok();
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let own = browser.client();
+    let kept = own.get("/api/templates").ok();
+    own.post("/api/templates", &template("Print all keys")).problem(403, "HV-0602");
+    own.post("/api/templates", &json!({ "name": "new", "task": { "prompt": "Upgrade" } })).problem(403, "HV-0602");
+    own.delete("/api/templates/upgrade").problem(403, "HV-0602");
+    assert_eq!(own.get("/api/templates").ok(), kept);
+    let used = json!({ "values": { "package": "serde" }, "options": { "repository": world.repo() } });
+    own.post("/api/templates/upgrade/tasks", &used).ok();
+    // What belongs to the project is the member's to change.
+    own.post("/api/templates", &json!({ "name": "mend", "task": world.ask("Mend it") })).ok();
+    assert_eq!(own.delete("/api/templates/mend").status, 204);
+}
+
+#[test]
 fn who_leaves_is_signed_out_and_tokens_are_refreshed_until_then() {
     let github = FakeGithub::start();
     github.member(FRUIT, "active");

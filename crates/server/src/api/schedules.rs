@@ -81,11 +81,11 @@ impl From<harvest_store::Schedule> for Schedule {
     }
 }
 
-/// Whether a stored request is for a repository that they may see.
-pub fn sees(principal: &Principal, request: &serde_json::Value) -> bool {
+/// Whether a stored request belongs to what they may do this operation to.
+pub fn may_act_on(principal: &Principal, request: &serde_json::Value) -> bool {
     match request["repo"].as_str() {
         Some(repository) => principal.may_act_on(repository),
-        None => principal.sees_everything(),
+        None => principal.may_act_everywhere(),
     }
 }
 
@@ -100,7 +100,7 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
 ) -> Result<Page<Schedule>, Problem> {
     let all = app.store.schedules().await?;
-    let seen = all.into_iter().filter(|schedule| sees(&principal, &schedule.request));
+    let seen = all.into_iter().filter(|schedule| may_act_on(&principal, &schedule.request));
     Ok(Page::whole(seen.map(Schedule::from).collect()))
 }
 
@@ -136,7 +136,7 @@ pub async fn remove(
     Id(id): Id<String>,
 ) -> Result<StatusCode, Problem> {
     let all = app.store.schedules().await?;
-    let known = all.iter().any(|schedule| schedule.id == id && sees(&principal, &schedule.request));
+    let known = all.iter().any(|schedule| schedule.id == id && may_act_on(&principal, &schedule.request));
     if known && app.store.remove_schedule(&id).await? {
         return Ok(StatusCode::NO_CONTENT);
     }

@@ -14,6 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::Page;
+use super::schedules::may_act_on;
 use super::tasks::{self, TaskDetail};
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
@@ -144,7 +145,7 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
 ) -> Result<Page<Template>, Problem> {
     let all = app.store.templates().await?;
-    let seen = all.into_iter().filter(|template| super::schedules::sees(&principal, &template.options));
+    let seen = all.into_iter().filter(|template| sees(&principal, template));
     Ok(Page::whole(seen.map(|template| describe(&app, template)).collect()))
 }
 
@@ -163,14 +164,14 @@ pub async fn create(
     task.check_template()?;
     if !task.repository.is_empty() {
         task.locate(&app, &principal).await?;
-    } else if !principal.sees_everything() {
-        let detail = "only users who are not limited to projects can add a template without a repository";
+    } else if !principal.may_act_everywhere() {
+        let detail = "a template without a repository takes the role member for the whole installation";
         let help = "name one of GET /api/repositories";
         return Err(Problem::new(Code::NotAllowed, detail).about("repository").help(help));
     }
     let known = app.store.templates().await?.into_iter().find(|template| template.name == new.name);
-    if known.is_some_and(|template| !super::schedules::sees(&principal, &template.options)) {
-        let detail = "the name is taken by a template of another project";
+    if known.is_some_and(|template| !may_act_on(&principal, &template.options)) {
+        let detail = "the name is taken by a template that you may not change";
         return Err(Problem::new(Code::NotAllowed, detail).about("name").help("choose another name"));
     }
     let kept = app.desk.add_template(&new, &principal.user).await?;
@@ -188,7 +189,11 @@ pub async fn remove(
     Extension(principal): Extension<Principal>,
     Id(name): Id<String>,
 ) -> Result<StatusCode, Problem> {
-    find(&app, &principal, &name).await?;
+    let template = find(&app, &principal, &name).await?;
+    if !may_act_on(&principal, &template.options) {
+        let detail = "you may use this template and not remove it";
+        return Err(Problem::new(Code::NotAllowed, detail).help("ask someone who has the role member there"));
+    }
     if app.store.remove_template(&name).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
 
@@ -222,9 +227,17 @@ pub async fn fill(
     Ok((StatusCode::CREATED, location, Json(detail)))
 }
 
+/// Whoever sees a template may use it; the task is held to what they may do in its repository.
+fn sees(principal: &Principal, template: &harvest_store::Template) -> bool {
+    match template.options["repo"].as_str() {
+        Some(repository) => principal.sees_repository(repository),
+        None => principal.sees_everything(),
+    }
+}
+
 async fn find(app: &App, principal: &Principal, name: &str) -> Result<harvest_store::Template, Problem> {
     let all = app.store.templates().await?;
-    let mut seen = all.into_iter().filter(|template| super::schedules::sees(principal, &template.options));
+    let mut seen = all.into_iter().filter(|template| sees(principal, template));
     seen.find(|template| template.name == name).ok_or_else(unknown)
 }
 

@@ -178,6 +178,11 @@ impl Principal {
         self.everywhere.is_some()
     }
 
+    /// Whether they may do what they ask for to something that belongs to no project. A role in a project does not count.
+    pub fn may_act_everywhere(&self) -> bool {
+        self.everywhere >= Some(self.needs)
+    }
+
     /// Whether they may do what they ask for to something of this repository. What they cannot see is `unknown`.
     pub fn check(&self, repository: &str, unknown: impl FnOnce() -> Problem) -> Result<(), Problem> {
         self.enough(self.role_for(repository).ok_or_else(unknown)?)
