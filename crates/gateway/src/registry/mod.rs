@@ -380,6 +380,8 @@ impl Registries {
         for (age, accept) in attempts {
             let document = match self.documents.get(upstream, &url, accept, age).await {
                 Ok(document) => document,
+                // That the registry cannot be reached is said once; the attempts after it are told that it was tried a moment ago.
+                Err(_) if problem.is_about_all() => continue,
                 Err(failed) => {
                     problem = failed;
                     continue;

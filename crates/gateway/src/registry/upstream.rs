@@ -126,7 +126,8 @@ impl Problem {
         self.is_about_all().then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: self.is_lasting() })
     }
 
-    fn is_about_all(&self) -> bool {
+    /// Whether no package can be had from the registry.
+    pub(super) fn is_about_all(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NotPublic { .. } | Self::MirrorLeadsElsewhere { .. })
     }
 

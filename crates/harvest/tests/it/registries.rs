@@ -48,19 +48,46 @@ fn settings(world: &World, text: &str) -> String {
     file.display().to_string()
 }
 
+/// Builds what the repository needs, in vain.
+fn built(world: &World, config: &str) -> String {
+    let added = world.harvest(&["--config", config, "repo", "add", "."]).current_dir(&world.repo()).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let built = world.harvest(&["--config", config, "repo", "build", "repo", "--json"]).finish();
+    let report: Value = serde_json::from_str(built.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((built.exit, &report["status"]), (Some(1), &json!("failed")), "{built:?}");
+    world.assert_nothing_left();
+    report["error"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_build_ends_with_the_reason_when_a_registry_cannot_be_reached() {
     let world = with_a_dependency();
     let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
-    let added = world.harvest(&["--config", &config, "repo", "add", "."]).current_dir(&world.repo()).finish();
-    assert_eq!(added.exit, Some(0), "{added:?}");
-    let built = world.harvest(&["--config", &config, "repo", "build", "repo", "--json"]).finish();
-    let report: Value = serde_json::from_str(built.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!((built.exit, &report["status"]), (Some(1), &json!("failed")), "{built:?}");
-    let error = report["error"].as_str().unwrap();
+    let error = built(&world, &config);
     assert!(error.starts_with("`npm install"), "{error}");
     assert!(error.ends_with(" failed: npm: 127.0.0.1 cannot be reached: it does not answer"), "{error}");
-    world.assert_nothing_left();
+}
+
+/// A lockfile names archives, so that no metadata is asked for: what they are is looked up on their way.
+#[test]
+fn a_build_with_a_lockfile_ends_with_the_reason_when_a_registry_cannot_be_reached() {
+    let world = with_a_dependency();
+    let pear = json!({
+        "version": "1.0.0",
+        "resolved": "https://registry.npmjs.org/pear/-/pear-1.0.0.tgz",
+        "integrity": format!("sha512-{}==", "A".repeat(86)),
+    });
+    let top = json!({ "name": "shop", "version": "1.0.0", "dependencies": { "pear": "^1.0.0" } });
+    let lock = json!({
+        "name": "shop", "version": "1.0.0", "lockfileVersion": 3, "requires": true,
+        "packages": { "": top, "node_modules/pear": pear },
+    });
+    world.write("package-lock.json", &lock.to_string());
+    world.commit("Lock the pears");
+    let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
+    let error = built(&world, &config);
+    assert!(error.starts_with("`npm ci"), "{error}");
+    assert!(error.ends_with(" failed: npm: 127.0.0.1 cannot be reached: it does not answer"), "{error}");
 }
 
 #[test]
