@@ -43,9 +43,7 @@ impl Reach {
             | Command::Credential(_)
             | Command::Evidence(Evidence::Export { .. } | Evidence::Key)
             | Command::Race(_) => Self::Server,
-            Command::Init(_)
-            | Command::Demo(_)
-            | Command::Agent(Agent::Check { .. })
+            Command::Agent(Agent::Check { .. })
             | Command::Evidence(Evidence::Verify { .. })
             | Command::Dev(Dev::FakeGithub(_))
             | Command::Doctor(_)
@@ -53,13 +51,15 @@ impl Reach {
             | Command::Explain { .. } => Self::Machine,
             Command::Up(_)
             | Command::Serve(_)
+            | Command::Demo(_)
             | Command::Backup(_)
             | Command::Audit(Audit::Verify | Audit::Export)
             | Command::Mcp(Mcp::List | Mcp::Show { .. })
             | Command::Agent(Agent::List)
             | Command::Config(Config::Show { .. })
             | Command::Export(Export::Beads { .. }) => Self::Here,
-            Command::Restore(_)
+            Command::Init(_)
+            | Command::Restore(_)
             | Command::Gc(_)
             | Command::Mcp(Mcp::Add(_) | Mcp::Remove { .. })
             | Command::Import(Import::Beads(_))
@@ -137,8 +137,8 @@ mod tests {
         ("queue resume", Reach::Server),
         ("queue cap user:ada 1", Reach::Server),
         ("race show 1", Reach::Server),
-        ("init", Reach::Machine),
-        ("demo", Reach::Machine),
+        ("init", Reach::ChangesHere),
+        ("demo", Reach::Here),
         ("agent list", Reach::Here),
         ("agent check builtin", Reach::Machine),
         ("config show", Reach::Here),

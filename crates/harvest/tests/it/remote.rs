@@ -109,7 +109,7 @@ fn commands_that_never_ask_the_server_say_so_or_are_refused() {
         let note = format!("note: `harvest {name}` works on this machine, not on the server in HARVEST_URL ({url})");
         assert!(ran.stderr.contains(&note), "{line}: {ran:?}");
     }
-    for line in ["mcp remove x", "import beads x", "gc"] {
+    for line in ["init", "mcp remove x", "import beads x", "gc"] {
         let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
         assert_eq!(ran.exit, Some(2), "{line}: {ran:?}");
         let name = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
