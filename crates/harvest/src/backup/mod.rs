@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::gc::{amount, plural};
 use crate::installation::{SystemClock, data_path, database_url, open_store};
 use crate::output;
-use crate::view::{Style, clean};
+use crate::view::{Style, clean, local};
 use crate::{evidence, keychain};
 use archive::{Error, Keys, LeftOut, Manifest};
 
@@ -124,7 +124,8 @@ pub async fn restore(global: &Global, environment: &Environment, options: &Resto
             "keys_left_out": manifest.keys.files(),
         }))
     } else {
-        let line = format!("{} {} restored to its state of {}", style.ok(), target.display(), manifest.created_at);
+        let at = local(manifest.created_at);
+        let line = format!("{} {} restored to its state of {at}", style.ok(), target.display());
         output::line(&line).and_then(|()| told(style, &manifest.left_out).map_or(Ok(()), |line| output::line(&line)))
     };
     let keys = manifest.keys.files();
