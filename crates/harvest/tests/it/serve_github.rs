@@ -18,7 +18,7 @@ fn world(github: &FakeGithub, more: &str) -> World {
     signing_in(World::new(), github, more)
 }
 
-fn signing_in(world: World, github: &FakeGithub, more: &str) -> World {
+pub fn signing_in(world: World, github: &FakeGithub, more: &str) -> World {
     with_projects(&world);
     let file = world.home().join(".config/harvest/harvest.toml");
     let mut text = std::fs::read_to_string(&file).unwrap();
@@ -30,7 +30,7 @@ fn signing_in(world: World, github: &FakeGithub, more: &str) -> World {
 }
 
 /// A browser that keeps its cookies.
-struct Browser {
+pub struct Browser {
     url: String,
     cookies: Vec<(String, String)>,
     /// What the page keeps beside the cookie.
@@ -38,11 +38,11 @@ struct Browser {
 }
 
 impl Browser {
-    fn new(server: &Server) -> Self {
+    pub fn new(server: &Server) -> Self {
         Self { url: server.url.clone(), cookies: Vec::new(), proof: String::new() }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Client::at(&self.url).header("cookie", &cookies.join("; ")).header("x-harvest-csrf", &self.proof)
     }
@@ -75,7 +75,7 @@ impl Browser {
         back.header("location").unwrap().strip_prefix(&self.url).unwrap().to_owned()
     }
 
-    fn sign_in(&mut self, github: &FakeGithub) -> Answer {
+    pub fn sign_in(&mut self, github: &FakeGithub) -> Answer {
         let back = self.leave_for(github);
         self.get(&back)
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
+use crate::fake_github::FakeGithub;
 use crate::serve_access::with_projects;
+use crate::serve_github::{Browser, signing_in};
 use crate::served::Client;
 use crate::support::{PATIENCE, World};
 
@@ -89,7 +91,7 @@ fn body(world: &World, method: &str, path: &str) -> Value {
         ("post", "/api/credentials") => {
             json!({ "provider": "openai", "secret": "sk-0123456789abcdef", "scope": "project:shop" })
         }
-        ("post", "/api/tokens") => json!({ "name": "thief", "role": "viewer", "projects": ["shop"] }),
+        ("post", "/api/tokens") => json!({ "name": "thief", "role": "member", "projects": ["shop"] }),
         ("post", "/api/projects") => json!({ "name": "thieves", "repositories": [world.repo()] }),
         ("post", "/api/repositories") => json!({ "source": world.repo(), "name": "stolen" }),
         ("put", "/api/credentials/{id}/secret") => json!({ "secret": "sk-ant-fedcba9876543210" }),
@@ -184,4 +186,46 @@ fn row_26_no_operation_reaches_what_belongs_to_another_project_in_any_role() {
     for list in ["/api/tasks", "/api/schedules", "/api/templates", "/api/repositories"] {
         assert!(own.get(list).text.contains(MARK), "{list}");
     }
+}
+
+#[test]
+fn row_26_someone_with_two_roles_has_each_of_them_in_its_project_alone() {
+    let github = FakeGithub::start();
+    github.member("/user/memberships/orgs/fruit", "active");
+    let world = signing_in(World::new(), &github, "organizations = ['fruit']");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&[]));
+    let ada = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    for (project, role) in [("shop", "viewer"), ("garden", "admin")] {
+        let path = format!("/api/projects/{project}/members/{ada}");
+        admin.send(Method::PUT, &path, Some(&json!({ "role": role }))).ok();
+    }
+    let shop = Shop::fill(&world, &admin);
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let own = browser.client().header("if-match", "\"0-0\"");
+    assert_eq!(own.get("/api/me").ok()["roles"], json!({ "garden": "admin", "shop": "viewer" }));
+    let document = admin.get("/api/openapi.json").ok();
+    let before = everything(&world);
+    let mut refused = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let needs = operation["security"][0].as_object().unwrap().values().next().unwrap();
+            // Agents belong to nobody, and signing out is about oneself.
+            let is_about_oneself = matches!(path.as_str(), "/api/agents/{id}/check" | "/api/logout");
+            if method == "get" || needs[0] == "viewer" || is_about_oneself {
+                continue;
+            }
+            let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let sent = body(&world, method, path);
+            let answer = own.send(verb.clone(), &shop.path(path), (verb != Method::DELETE).then_some(&sent));
+            assert!([403, 404].contains(&answer.status), "{method} {}: {answer:?}", shop.path(path));
+            refused += 1;
+        }
+    }
+    assert!(refused > 30, "{refused} operations were tried");
+    assert_eq!(everything(&world), before);
+    // In the other project they are an admin.
+    let member = json!({ "role": "viewer" });
+    own.send(Method::PUT, "/api/projects/garden/members/eve", Some(&member)).ok();
 }
