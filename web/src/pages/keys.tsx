@@ -23,7 +23,7 @@ const PROVIDERS: [SchemaModelProvider, string][] = [
 
 const HINTS: Partial<Record<SchemaModelProvider, string>> = {
   ollama: "If your server needs no key, leave the secret empty.",
-  github: "A personal token for repositories on GitHub. It takes effect when the server restarts.",
+  github: "A personal token for repositories on GitHub. Pull requests are opened by its account.",
   mcp: "For MCP servers whose settings name this credential.",
 };
 
