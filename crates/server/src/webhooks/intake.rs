@@ -86,6 +86,7 @@ mod tests {
         drop(first);
         assert!(second.take(1));
         drop((second, others));
-        assert_eq!((intake.held().all, intake.held().by_address.len()), (0, 0));
+        let held = intake.held();
+        assert_eq!((held.all, held.by_address.len()), (0, 0));
     }
 }
