@@ -10,6 +10,7 @@ use harvest_store::{NewAudit, NewTask, Record, Schedule, Store, recorded};
 use tokio::sync::mpsc;
 
 use crate::Error;
+use crate::redact;
 use crate::timetable::decide;
 
 /// A computer that slept or whose clock was set is noticed after this long at most.
@@ -99,7 +100,7 @@ impl Scheduler {
             Ok(decision) => decision,
             Err(error) => {
                 // A zone that this system no longer knows: it rests until someone makes it anew.
-                let error = error.to_string();
+                let error = redact(&error.to_string()).into_owned();
                 if self.store.fire_schedule(&id, due, None, Vec::new(), Some(&error)).await? {
                     self.tell(Run::Failed { schedule: id, error }).await;
                 }
@@ -129,6 +130,8 @@ impl Scheduler {
             }
             Err(error) => error,
         };
+        // What went wrong may repeat the request, an address or the words of a program; everyone who sees the schedule sees it.
+        let refused = redact(&refused).into_owned();
         if self.store.fire_schedule(&id, due, decision.next, Vec::new(), Some(&refused)).await? {
             self.tell(Run::Failed { schedule: id, error: refused }).await;
         }
@@ -207,6 +210,9 @@ mod tests {
             let prompt = schedule.request.as_str().unwrap();
             if prompt == "gone" {
                 return Err("the repository no longer exists".into());
+            }
+            if let Some(said) = prompt.strip_prefix("refused: ") {
+                return Err(said.to_owned());
             }
             let session = SessionId::generate(self.1.as_ref());
             Ok(NewTask {
@@ -341,6 +347,22 @@ mod tests {
         assert!(matches!(runs.try_recv().unwrap(), Run::Queued { schedule, .. } if schedule == "sound"));
         let next: Vec<_> = world.store.schedules().await.unwrap().into_iter().map(|schedule| schedule.next).collect();
         assert_eq!(next, [Some("2026-05-02T03:00:00Z".parse().unwrap()); 2]);
+    }
+
+    #[tokio::test]
+    async fn why_no_task_was_made_is_kept_and_told_without_secrets() {
+        const KEPT: &str = "canary0of1the2schedules3";
+        const SHAPED: &str = "sk-ant-api03-canary0123456789abcdefgh";
+        harvest_vault::Redactor::of_process().unwrap().learn([&KEPT.to_owned().into()]).unwrap();
+        let world = World::new("2026-05-01T02:00:00Z");
+        world.add("daily", "0 3 * * *", MissedRuns::RunOnce, &format!("refused: git said {KEPT} and {SHAPED}")).await;
+        let (scheduler, mut runs) = world.scheduler();
+        world.at("2026-05-01T03:00:00Z");
+        scheduler.fire_due().await.unwrap();
+        let mark = harvest_vault::MARK;
+        let clean = format!("git said {mark} and {mark}");
+        assert_eq!(runs.try_recv().unwrap(), Run::Failed { schedule: "daily".into(), error: clean.clone() });
+        assert_eq!(world.store.schedules().await.unwrap()[0].problem, Some(clean));
     }
 
     #[tokio::test]
