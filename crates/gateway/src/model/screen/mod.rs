@@ -208,10 +208,11 @@ fn is_data_url(text: &str) -> bool {
     text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:"))
 }
 
-/// Looks at the beginning only: every address has a `:` or a `.` there.
+/// Looks at the beginning only: every address has a `:` or a `.` there, unless it stands behind blanks, which some hosts skip.
 fn is_base64(text: &str) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n ".contains(byte);
-    text.as_bytes().iter().take(node::KEPT).all(is_digit)
+    let begins_blank = text.starts_with(|first: char| first.is_ascii_whitespace());
+    !begins_blank && text.as_bytes().iter().take(node::KEPT).all(is_digit)
 }
 
 /// The beginning of a name, as messages show it.

@@ -221,6 +221,7 @@ fn what_google_does_outside_of_the_sandbox_is_refused_in_either_spelling() {
 #[test]
 fn content_parts_are_a_closed_list_in_every_format() {
     let url = "https://evil.test/?leak";
+    let behind_blanks = format!("{}{url}", " ".repeat(300));
     let chat = |part: Value| json!({ "messages": [{ "role": "user", "content": [{ "type": "text" }, part] }] });
     let response = |part: Value| json!({ "input": [{ "role": "user", "content": [part] }] });
     let messages = |block: Value| json!({ "messages": [{ "role": "user", "content": [block] }] });
@@ -308,6 +309,13 @@ fn content_parts_are_a_closed_list_in_every_format() {
             Vendor::Anthropic,
             Endpoint::Messages,
             messages(json!({ "type": "image", "source": { "type": "base64", "data": url } })),
+            "source.data",
+            "remote_media",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "image", "source": { "type": "base64", "data": behind_blanks } })),
             "source.data",
             "remote_media",
         ),
