@@ -128,6 +128,21 @@ impl Definition {
                 (None, _) => return Err("set `command = \"npx\"` with `args`, or `url = \"https://…\"`".to_owned()),
             },
         };
+        // The hosts and the key of a preset are for its own program. Another gets only what its own table names.
+        if let Some(base) = base.filter(|base| base.at != at) {
+            let names_hosts = self.hosts.is_some() || base.hosts.is_empty();
+            let names_key = self.credential.is_some() || base.credential.is_none();
+            let missing = match (names_hosts, names_key) {
+                (true, true) => None,
+                (false, _) => Some(("hosts", "`hosts = []` for none")),
+                (true, false) => Some(("credential", "it can be the one of the preset")),
+            };
+            if let Some((field, hint)) = missing {
+                return Err(format!(
+                    "it starts or reaches something else than its preset, so it must set `{field}` itself ({hint})"
+                ));
+            }
+        }
         let mut environment = base.map(|server| server.environment.clone()).unwrap_or_default();
         environment.extend(self.environment);
         if let Some(bad) = environment.keys().find(|name| !is_variable(name)) {

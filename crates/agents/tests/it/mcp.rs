@@ -116,6 +116,10 @@ fn a_definition_that_cannot_be_meant_is_refused_by_name() {
         ("command = 'a'\ncredential_as = 'A'", "`credential` is not"),
         ("command = 'a'\nenvironment = { 'A B' = 'x' }", "is not a variable name"),
         ("preset = 'nobody'", "use one of chrome-devtools"),
+        ("preset = 'sentry'\ncommand = 'mine'", "must set `hosts` itself"),
+        ("preset = 'sentry'\nargs = ['-y', 'mine']", "must set `hosts` itself"),
+        ("preset = 'sentry'\ncommand = 'mine'\nhosts = ['a.test']", "must set `credential` itself"),
+        ("preset = 'github'\nurl = 'https://a.test'", "must set `credential` itself"),
         ("command = 'a'\ncolour = 'red'", "unknown field `colour`"),
     ] {
         let said = said(text);
@@ -126,4 +130,10 @@ fn a_definition_that_cannot_be_meant_is_refused_by_name() {
     let entry = changed.get("github").unwrap();
     assert_eq!(entry.server, McpServer { tools: Some(vec!["get_issue".into()]), ..preset("github") });
     assert!(!entry.bundled);
+    let own = "preset = 'sentry'\nargs = ['-y', 'mine']\nhosts = []\ncredential = 'mine'";
+    let own: toml::Table = own.parse().unwrap();
+    let changed = Catalogue::bundled().unwrap().with("sentry", own.into()).unwrap();
+    let server = &changed.get("sentry").unwrap().server;
+    let credential = server.credential.as_ref().map(|credential| credential.name.as_str());
+    assert_eq!((server.hosts.as_slice(), credential), ([].as_slice(), Some("mine")));
 }
