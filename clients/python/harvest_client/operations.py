@@ -454,7 +454,9 @@ class Operations:
         return self._call("POST", f"/api/templates/{_part(name)}/tasks", body=body)
 
     def token_list(self) -> PageToken:
-        """List tokens, newest first: an admin of the installation sees all, others see their own"""
+        """List tokens, newest first: an admin of the installation sees all, others see their own
+
+        A token that is limited to projects sees itself and the tokens created with it."""
         return self._call("GET", "/api/tokens")
 
     def token_create(self, body: AskToken) -> NewToken:
@@ -466,7 +468,9 @@ class Operations:
         return self._call("POST", "/api/tokens", body=body)
 
     def token_revoke(self, id: TokenId) -> None:
-        """Revoke a token; only an admin of the installation may revoke those of others"""
+        """Revoke a token; only an admin of the installation may revoke those of others
+
+        A token that is limited to projects may revoke itself and the tokens created with it."""
         return self._call("DELETE", f"/api/tokens/{_part(id)}")
 
     def metrics_get(self) -> str:

@@ -411,6 +411,33 @@ fn the_audit_log_shows_that_it_was_changed() {
 }
 
 #[test]
+fn a_token_that_is_limited_to_projects_sees_and_revokes_itself_alone() {
+    let world = World::new();
+    with_projects(&world);
+    let server = world.serve(&["--agents", "0"]);
+    let make = |args: &[&str]| world.json(&[&["token", "create", "--user", "ada"][..], args].concat());
+    let wide = make(&["--role", "member"]);
+    let shop = make(&["--role", "admin", "--project", "shop"]);
+    let other = make(&["--role", "viewer", "--project", "shop"]);
+    let client = |made: &Value| server.with(made["token"].as_str().unwrap());
+    let listed = |made: &Value| {
+        let page = client(made).get("/api/tokens").ok();
+        let ids = page["items"].as_array().unwrap().iter().map(|token| token["id"].as_str().unwrap().to_owned());
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
+    assert_eq!(listed(&shop), [id(&shop)].into());
+    assert_eq!(listed(&wide), [&wide, &shop, &other].map(id).into());
+    for untouched in [&wide, &other] {
+        client(&shop).delete(&format!("/api/tokens/{}", id(untouched))).problem(404, "HV-0611");
+        client(untouched).get("/api/me").ok();
+    }
+    assert_eq!(client(&shop).delete(&format!("/api/tokens/{}", id(&shop))).status, 204);
+    client(&shop).get("/api/me").problem(401, "HV-0601");
+    assert_eq!(client(&wide).delete(&format!("/api/tokens/{}", id(&other))).status, 204);
+}
+
+#[test]
 fn a_token_that_was_made_with_a_token_ends_with_it_and_never_later() {
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);

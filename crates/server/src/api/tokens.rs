@@ -1,5 +1,7 @@
 //! Tokens for programs. A token is shown once, when it is made.
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -157,6 +159,8 @@ fn own_projects(
 }
 
 /// List tokens, newest first: an admin of the installation sees all, others see their own
+///
+/// A token that is limited to projects sees itself and the tokens created with it.
 #[utoipa::path(
     get, path = "/api/tokens", tag = "tokens", operation_id = "token.list",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -172,11 +176,33 @@ async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, P
     if principal.role_everywhere() < Some(Role::Admin) {
         tokens.retain(|token| token.user == principal.user);
     }
+    if principal.is_confined() {
+        // One that leaked is no list of what else its user has, and ends nothing but itself.
+        let made = made_with(&tokens, &principal.token);
+        tokens.retain(|token| made.contains(&token.id));
+    }
     tokens.sort_by_key(|token| std::cmp::Reverse(token.created_at));
     Ok(tokens)
 }
 
+/// A token and those that were made with it, or with one of these.
+fn made_with(tokens: &[AccessToken], first: &TokenId) -> HashSet<TokenId> {
+    let mut made = HashSet::from([first.clone()]);
+    loop {
+        let is_new = |token: &&AccessToken| {
+            !made.contains(&token.id) && token.made_by.as_ref().is_some_and(|by| made.contains(by))
+        };
+        let new: Vec<TokenId> = tokens.iter().filter(is_new).map(|token| token.id.clone()).collect();
+        if new.is_empty() {
+            return made;
+        }
+        made.extend(new);
+    }
+}
+
 /// Revoke a token; only an admin of the installation may revoke those of others
+///
+/// A token that is limited to projects may revoke itself and the tokens created with it.
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
