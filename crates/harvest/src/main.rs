@@ -33,6 +33,7 @@ mod log;
 mod login;
 mod mcp;
 mod output;
+mod own_secrets;
 mod package_managers;
 mod programs;
 mod projects;
@@ -132,6 +133,7 @@ async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Ex
 }
 
 async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
+    own_secrets::learn(&cli.global, &environment)?;
     log::start(&cli.global, &environment)?;
     #[cfg(feature = "failpoints")]
     if let Some(settings) = environment.text("HARVEST_FAILPOINTS") {

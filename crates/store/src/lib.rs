@@ -22,6 +22,6 @@ pub use contract::{
     TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts, WorkerAgents, day_of,
 };
 pub use error::Error;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, passwords_in};
 pub use record::{Record, Recorded, describe, record_now, recorded};
 pub use sqlite::Sqlite;

@@ -404,6 +404,22 @@ fn a_secret_that_is_the_name_of_a_setting_harms_no_task() {
 }
 
 #[test]
+fn secrets_that_a_command_is_started_with_are_redacted() {
+    let world = World::new();
+    let token = "tk7canary0of1the2server3";
+    let added = world.harvest(&["task", "add", &format!("Ask with {token}"), "--json"]).env("HARVEST_TOKEN", token);
+    let added = added.finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let shown = world.harvest(&["task", "list", "--json"]).finish();
+    assert!(shown.stdout.contains("Ask with [redacted]") && !shown.stdout.contains("canary"), "{shown:?}");
+    // The address of a database names nothing that its errors or logs repeat.
+    let address = "postgres://ada:pw7canary0of1the2database3@127.0.0.1:1/harvest";
+    let refused = world.harvest(&["task", "add", "Mend it", "--database-url", address]).env("HARVEST_LOG", "trace");
+    let refused = refused.finish();
+    assert!(refused.exit == Some(2) && !format!("{refused:?}").contains("canary0of1the2database"), "{refused:?}");
+}
+
+#[test]
 fn a_key_in_the_settings_is_refused() {
     let world = World::new();
     for text in ["test = 'TOKEN=KEY make check'", "hooks = ['before_deliver: curl -H KEY https://a.test']"] {

@@ -41,6 +41,17 @@ pub(super) struct Address {
     place: String,
 }
 
+/// The passwords in the address of a database, as they are written there and as they are meant; also in one that cannot be read.
+pub fn passwords_in(url: &str) -> Vec<String> {
+    let read: Option<Config> = Wish::take_from(url).0.parse().ok();
+    let meant = read.and_then(|config| String::from_utf8(config.get_password()?.to_vec()).ok());
+    let authority = url.split_once("://").map(|(_, rest)| rest.rsplit_once('@').map_or("", |(authority, _)| authority));
+    let written = authority.and_then(|authority| authority.split_once(':')).map(|(_, password)| password.to_owned());
+    let mut found: Vec<String> = meant.into_iter().chain(written).filter(|password| !password.is_empty()).collect();
+    found.dedup();
+    found
+}
+
 impl Address {
     /// Reads `postgres://…` and `key=value` strings.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {

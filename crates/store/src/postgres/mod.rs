@@ -49,6 +49,7 @@ use crate::contract::{
     Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
+pub use connection::passwords_in;
 use connection::{Address, Connection};
 use listen::Listener;
 use pool::{Lent, Pool};
