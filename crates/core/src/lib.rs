@@ -20,6 +20,7 @@ mod queue;
 mod race;
 mod race_table;
 mod reason;
+pub mod repository;
 mod role;
 #[cfg(feature = "schema")]
 mod schema;

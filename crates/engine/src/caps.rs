@@ -1,7 +1,9 @@
 //! The names of caps: what people call a repository, a user or a vendor, and the name that turns count against.
 
 use harvest_core::Credential;
+use harvest_core::repository::Place;
 use harvest_forge::github::Host;
+use harvest_forge::spelled;
 use harvest_store::{Repository, Store};
 
 /// The vendors of models, as turns count against them.
@@ -66,7 +68,8 @@ pub async fn set_cap(
 pub async fn unknown_repository(store: &dyn Store, name: &str) -> Result<Option<String>, harvest_store::Error> {
     let Ok(counted) = find_cap(store, name).await? else { return Ok(None) };
     let Some(address) = counted.strip_prefix("repository:") else { return Ok(None) };
-    let is_known = store.repositories().await?.iter().any(|known| known.source == address);
+    let place = Place::of(address);
+    let is_known = store.repositories().await?.iter().any(|known| Place::of(&known.source) == place);
     let is_there = address.starts_with('/') && std::path::Path::new(address).exists();
     Ok((!is_known && !is_there).then(|| address.to_owned()))
 }
@@ -100,33 +103,23 @@ fn signs_in_with_github(user: &str, account: Option<Host>) -> bool {
     hosts.into_iter().any(|host| host.web().split_once("://").is_some_and(|(_, name)| name.eq_ignore_ascii_case(at)))
 }
 
-/// The name of a repository as its forge has it: that of a known repository, or the one that its address leads to.
+/// The repository that a person means: a known one by its name, or the one that an address leads to.
 fn address(of: &str, repositories: &[Repository], account: Option<&Host>) -> Option<String> {
-    if let Some(known) = repositories.iter().find(|known| known.name == of || known.source == of) {
-        return Some(known.source.clone());
+    if let Some(known) = repositories.iter().find(|known| known.name == of) {
+        return Some(Place::of(&known.source).into_string());
     }
-    let public = Host::new(None).ok();
-    let page = |host: &Host, text: &str| Some(format!("{}/{}", host.web(), host.repository(text)?));
-    let is_short = of.starts_with("github:");
-    let hosted = account.or(public.as_ref().filter(|_| is_short)).and_then(|host| page(host, of));
+    let hosted = account.and_then(|host| Some(host.page(&host.repository(of)?)));
     let is_host = |before: &str| !before.is_empty() && !before.contains('/') && !before.starts_with('.');
-    let is_url = !is_short && of.split_once(':').is_some_and(|(before, _)| is_host(before));
+    let is_url = of.split_once(':').is_some_and(|(before, _)| is_host(before));
     let address = match hosted {
         Some(page) => page,
-        None if of.starts_with('/') => of.trim_end_matches('/').to_owned(),
-        None if is_url => of.to_owned(),
+        None if of.starts_with('/') || is_url => spelled(of),
         None => return None,
     };
-    // Of addresses that lead to the same place, work is counted under the one that is known.
-    let plain = |text: &str| {
-        let on_github = account.and_then(|host| page(host, text)).or_else(|| page(public.as_ref()?, text));
-        let trimmed = text.trim_end_matches('/');
-        let of_other = || trimmed.strip_suffix(".git").filter(|_| text.contains("://")).unwrap_or(trimmed).to_owned();
-        on_github.map_or_else(of_other, |page| page.to_ascii_lowercase())
-    };
-    let known = repositories.iter().find(|known| plain(&known.source) == plain(&address));
-    let address = known.map_or(address, |known| known.source.clone());
-    (!address.is_empty()).then_some(address)
+    let place = Place::of(&address);
+    // What is left of it as it is names no repository that anything here could open.
+    let is_none = place.as_str() == "/" || place.as_str().starts_with("github:");
+    (!is_none).then(|| place.into_string())
 }
 
 #[cfg(test)]
@@ -181,13 +174,16 @@ mod tests {
                 ("/srv/shop/", "/srv/shop"),
                 ("/srv/shop.git", "/srv/shop.git"),
                 ("/srv/till", "/srv/till"),
+                ("file:///srv/shop", "/srv/shop"),
                 ("https://git.test/ada/shop.git/", "https://git.test/ada/shop"),
+                ("ssh://git@GIT.test/ada/shop", "https://git.test/ada/shop"),
                 ("https://github.com/Ada/Shop.git", "https://github.com/ada/shop"),
                 ("https://github.com/ada/shop/", "https://github.com/ada/shop"),
                 ("git@github.com:ada/shop.git", "https://github.com/ada/shop"),
                 ("github:ada/shop", "https://github.com/ada/shop"),
                 ("github:ada/other", "https://github.com/ada/other"),
-                ("git@git.test:ada/other", "git@git.test:ada/other"),
+                ("git@git.test:ada/other", "https://git.test/ada/other"),
+                ("ada@git.test:ada/other.git", "ssh://ada@git.test/ada/other"),
             ] {
                 assert_eq!(counted(of, account), Some(expected.to_owned()), "{of}");
             }
@@ -195,10 +191,6 @@ mod tests {
                 assert_eq!(counted(of, account), None, "{of}");
             }
         }
-        // Only with an account is an address on GitHub more than what git is told.
-        let ssh = "git@github.com:ada/other.git";
-        assert_eq!(counted(ssh, None), Some(ssh.to_owned()));
-        assert_eq!(counted(ssh, Some(&public)), Some("https://github.com/ada/other".to_owned()));
         let own = Host::new(Some("https://github.example.com")).unwrap();
         assert_eq!(counted("github:ada/x", Some(&own)), Some("https://github.example.com/ada/x".to_owned()));
         assert_eq!(counted_as("repository:../shop", &repositories, &[]), Err(UnknownCap::Repository("../shop".into())));

@@ -1,5 +1,6 @@
 //! A task that was queued behind others of its repository begins with their result, unless its base was named.
 
+use harvest_core::repository::Place;
 use harvest_core::{Session, Task, TaskId};
 
 use crate::error::Halt;
@@ -81,8 +82,8 @@ impl Engine {
             };
             // Work that proves nothing is not to pass as a part of work that does.
             let is_verified = before.evidence.is_some_and(|evidence| evidence.proves_success());
-            if let (Some(_), Some(commit), true) = (before.branch, before.commit, before.repository == task.repository)
-            {
+            let is_here = Place::of(&before.repository) == Place::of(&task.repository);
+            if let (Some(_), Some(commit), true) = (before.branch, before.commit, is_here) {
                 results.push(Before { id: before.id, commit, is_verified });
             }
         }

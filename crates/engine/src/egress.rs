@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use harvest_core::repository::Place;
 use harvest_core::{EventBody, Task, Trust};
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::{Access, Policy, Record, Recorder};
@@ -20,15 +21,15 @@ use crate::turn::Turn;
 pub struct Hosts {
     /// Where nothing else is said.
     pub any: Policy,
-    pub repositories: HashMap<String, Policy>,
+    pub repositories: HashMap<Place, Policy>,
     /// What model vendors may do outside of the sandboxes, where nothing else is said.
     pub any_server_tools: ServerTools,
-    pub server_tools: HashMap<String, ServerTools>,
+    pub server_tools: HashMap<Place, ServerTools>,
 }
 
 impl Hosts {
     pub(crate) fn of(&self, repository: &str) -> &Policy {
-        self.repositories.get(repository).unwrap_or(&self.any)
+        self.repositories.get(&Place::of(repository)).unwrap_or(&self.any)
     }
 
     /// What model vendors may do for a task outside of its sandbox. A task without egress, like every task of a stranger, has
@@ -37,7 +38,7 @@ impl Hosts {
         if egress.is_some_and(<[_]>::is_empty) || trust == Trust::Stranger {
             return ServerTools::none();
         }
-        self.server_tools.get(repository).unwrap_or(&self.any_server_tools).clone()
+        self.server_tools.get(&Place::of(repository)).unwrap_or(&self.any_server_tools).clone()
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
         let tools = |name| ServerTools::new([name]).unwrap();
         let hosts = Hosts {
             any_server_tools: tools("web_search"),
-            server_tools: HashMap::from([("shop".to_owned(), tools("web_fetch"))]),
+            server_tools: HashMap::from([(Place::of("shop"), tools("web_fetch"))]),
             ..Hosts::default()
         };
         let none: &[String] = &[];

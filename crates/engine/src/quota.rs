@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use harvest_core::budget::Account;
+use harvest_core::repository::Place;
 use harvest_core::{Cost, TokenId};
 use harvest_store::{Admission, Asker, Limit, Requester};
 
@@ -62,7 +63,8 @@ impl Tenancy {
         let project = self.projects.iter().find(|project| Some(&project.name) == identity.project.as_ref());
         limits.extend(project.map(|project| {
             let quota = Quota { sessions: of_project.sessions, daily: project.daily.or(of_project.daily) };
-            let asker = Asker::Repositories(project.repositories.clone());
+            let places = project.repositories.iter().map(|listed| Place::of(listed));
+            let asker = Asker::Repositories(places.flat_map(|place| place.spellings()).collect());
             limit(format!("project {}", project.name), quota, asker, vec![format!("project:{}", project.name)])
         }));
         limits.retain(|limit| limit.unfinished.is_some() || limit.daily.is_some());

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use harvest_core::repository::Place;
 use harvest_core::{
     BranchName, Cost, EventBody, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId,
     Settings, Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow, is_automatic,
@@ -383,6 +384,6 @@ impl Engine {
     pub(crate) fn caps(&self, repository: &str, person: &str, provider: Option<&str>) -> Vec<String> {
         let people = self.options.tenancy.now().caps_of(person);
         let credential = provider.map(|provider| format!("credential:{provider}"));
-        std::iter::once(format!("repository:{repository}")).chain(people).chain(credential).collect()
+        std::iter::once(format!("repository:{}", Place::of(repository))).chain(people).chain(credential).collect()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use harvest_core::budget::Account;
+use harvest_core::repository::Place;
 use harvest_core::{Cost, Identity, Task, is_automatic};
 
 use crate::Quotas;
@@ -117,14 +118,48 @@ impl Tenancy {
         }
     }
 
-    fn project_of(&self, repository: &str) -> Option<&Project> {
-        self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
+    /// The first project that lists the repository, by whichever of its addresses.
+    pub fn project_of(&self, repository: &str) -> Option<&Project> {
+        let place = Place::of(repository);
+        self.projects.iter().find(|project| project.lists(&place))
+    }
+}
+
+impl Project {
+    pub fn lists(&self, place: &Place) -> bool {
+        self.repositories.iter().any(|listed| Place::of(listed) == *place)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use harvest_core::repository::normal;
+    use harvest_store::Asker;
+
     use super::*;
+    use crate::Quota;
+
+    #[test]
+    fn a_project_counts_the_tasks_of_its_repositories_under_every_address_that_they_are_kept_with() {
+        let listed = ["https://github.com/Ada/Shop.git", "/srv/shop", "https://git.test/ada/till"];
+        let project = Project { name: "shop".into(), repositories: listed.map(String::from).to_vec(), daily: None };
+        let quotas = Quotas { project: Quota { sessions: Some(1), daily: None }, ..Quotas::default() };
+        let tenancy = Tenancy { projects: vec![project], quotas, ..Tenancy::default() };
+        let admission = tenancy.admission("ada", "git@git.test:ada/till.git", None);
+        let limit = admission.limits.iter().find(|limit| limit.holder == "project shop").unwrap();
+        let Asker::Repositories(counted) = &limit.asker else { panic!("{limit:?}") };
+        for address in [
+            "https://github.com/ada/shop",
+            "git@github.com:ada/shop.git",
+            "/srv/shop/",
+            "file:///srv/shop",
+            "git@git.test:ada/till",
+            "ssh://git@git.test/ada/till.git",
+        ] {
+            assert!(counted.contains(&normal(address)), "{address}: {counted:?}");
+        }
+        assert!(tenancy.admission("ada", "/srv/other", None).limits.is_empty());
+    }
 
     #[test]
     fn a_team_pays_for_its_members_under_each_of_their_names() {

@@ -30,11 +30,11 @@ pub use hosting::{
     Comment, FailedCheck, Hosting, Proposal, PullRequest, PullRequestState, Remark, Review, Standing, Thread,
 };
 pub use local::Local;
-pub use remote::{Remote, holds_access};
+pub use remote::{Remote, holds_access, spelled};
 
 #[async_trait]
 pub trait Forge: Send + Sync + std::fmt::Debug {
-    /// The repository as shown to people: its path or URL, never with a password in it.
+    /// The repository as shown to people: its path or URL in the spelling of [`spelled`], never with a password in it.
     fn name(&self) -> &str;
 
     /// What makes two names the same repository; the key of its mirror.
@@ -160,6 +160,7 @@ impl Forges {
         }
         if let Some(path) = remote::file_path(text) {
             self.closed.check(&path)?;
+            remote::file_path(&spelled(text)).map_or(Ok(()), |found| self.closed.check(&found))?;
         }
         if text.starts_with("github:") {
             let public = github::Host::new(None)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
+use harvest_core::repository::{Place, file_address, normal};
 use harvest_workspace::{Git, Mirror};
 
 use crate::{Base, Error, Forge, Part, Published, checked_base, fetch};
@@ -73,6 +74,25 @@ pub(crate) fn file_path(url: &str) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path)))
 }
 
+/// The one spelling in which the address of a repository is kept: [`normal`], with the links in a path of this machine followed.
+pub fn spelled(address: &str) -> String {
+    if address.starts_with('/') {
+        let found = Path::new(address).canonicalize().ok();
+        return normal(found.as_deref().and_then(Path::to_str).unwrap_or(address));
+    }
+    let Some(path) = file_path(address) else { return normal(address) };
+    // Git, too, looks there with and without `.git`.
+    let with_suffix = || {
+        let mut path = path.clone().into_os_string();
+        path.push(".git");
+        Path::new(&path).canonicalize()
+    };
+    match path.canonicalize().or_else(|_| with_suffix()) {
+        Ok(found) => found.to_str().map_or_else(|| normal(address), file_address),
+        Err(_) => normal(address),
+    }
+}
+
 impl Remote {
     pub fn new(url: &str, git: Git) -> Result<Self, Error> {
         let shown = if holds_access(url) { without_access(url) } else { url.to_owned() };
@@ -104,7 +124,7 @@ impl Remote {
         {
             return refuse(reason);
         }
-        Ok(Self { url: url.to_owned(), git })
+        Ok(Self { url: spelled(url), git })
     }
 
     async fn tip(&self, base: Option<&str>) -> Result<Tip, Error> {
@@ -150,7 +170,10 @@ impl Forge for Remote {
     }
 
     fn identity(&self) -> Vec<u8> {
-        self.url.clone().into_bytes()
+        // A folder has the same name whether its branches are written there or kept here.
+        let is_file = self.url.starts_with("file:");
+        let identity = if is_file { self.url.clone() } else { Place::of(&self.url).into_string() };
+        identity.into_bytes()
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
@@ -295,6 +318,25 @@ mod tests {
             assert_eq!(file_path(url), Some(PathBuf::from(path)), "{url}");
         }
         assert_eq!(file_path("https://example.com/a"), None);
+    }
+
+    #[test]
+    fn a_repository_has_one_name_and_one_mirror_however_its_address_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("shop.git");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, real.with_file_name("link")).unwrap();
+        let remote = |url: &str| Remote::new(url, Git::new(Home::Nobody)).unwrap();
+        let name = |url: &str| remote(url).name().to_owned();
+        let (real, folder) = (real.display().to_string(), folder.path().display().to_string());
+        for url in [format!("file://{folder}/link/"), format!("FILE://{folder}/./shop"), format!("file://{real}")] {
+            assert_eq!(name(&url), format!("file://{real}"), "{url}");
+        }
+        assert_eq!(spelled(&format!("{folder}/link/")), real);
+        assert_eq!(name("HTTPS://Git.test:443/Ada/Shop.git/"), "https://git.test/Ada/Shop.git");
+        let identities = ["https://git.test/ada/shop", "git@git.test:ada/shop.git"].map(|url| remote(url).identity());
+        assert_eq!(identities[0], identities[1]);
+        assert_ne!(remote("https://git.test/ada/Shop").identity(), identities[0]);
     }
 
     #[test]

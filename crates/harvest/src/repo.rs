@@ -1,6 +1,7 @@
 //! `harvest repo …`: repositories whose snapshots are prepared, and the builder that `harvest up` runs beside its pool.
 
 use harvest_agents::Provider;
+use harvest_core::repository::Place;
 use harvest_core::{Code, Timestamp};
 use harvest_engine::prepare::{
     Attempts, Keeper, Progress, Report, Settings, Standing, Status, WhenBusy, forget_unknown, standing,
@@ -73,9 +74,10 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
     let forge = installation.forges.open(&options.source).await?;
     forge.resolve(options.branch.as_deref()).await?;
     let source = forge.name().to_owned();
+    let place = Place::of(&source);
     let name = options.name.unwrap_or_else(|| default_name(&source));
     let known = installation.store.repositories().await?;
-    if let Some(other) = known.iter().find(|known| known.name == name && known.source != source) {
+    if let Some(other) = known.iter().find(|known| known.name == name && Place::of(&known.source) != place) {
         let message = format!("`{name}` is already the name of {}", other.source);
         return Err(Failure::refused(Code::BadOption, message, "choose another with --name"));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use harvest_core::repository::Place;
 use harvest_core::{Code, Prompt, Role, Source, TaskId, Timestamp, may_name_hosts};
 use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
 use harvest_server::Membership;
@@ -320,10 +321,11 @@ impl Asking {
             };
             return Err(format!("its owner {user} is refused: {why}; have someone else create the schedule again"));
         }
-        let is_listed = tenancy.projects.iter().any(|project| project.repositories.iter().any(|one| one == repository));
+        let is_listed = tenancy.project_of(repository).is_some();
         if !may_name_hosts(rights.everywhere) && !is_listed {
             let known = self.installation.store.repositories().await.map_err(|error| error.to_string())?;
-            if !known.iter().any(|one| one.source == repository) {
+            let place = Place::of(repository);
+            if !known.iter().any(|one| Place::of(&one.source) == place) {
                 let name = clean(repository);
                 return Err(format!(
                     "its repository {name} is not known here any more, and its owner {user} may not name others; \

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harvest_core::OwnerId;
+use harvest_core::repository::Place;
 use harvest_workspace::{Mirror, Snapshot, script};
 
 use super::report::{Counts, read_counts};
@@ -84,7 +85,8 @@ impl Engine {
     pub(super) async fn surroundings(&self, source: &str, files: Vec<String>) -> Result<hint::Surroundings, Error> {
         let deleted = Vec::new();
         let options = &self.options;
-        let known = options.store.repositories().await?.into_iter().find(|known| known.source == source);
+        let place = Place::of(source);
+        let known = options.store.repositories().await?.into_iter().find(|known| Place::of(&known.source) == place);
         let on_host = options.toolchain.programs.is_some();
         let Some(known) = known else {
             let name = repository_name(source);

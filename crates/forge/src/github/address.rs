@@ -1,5 +1,7 @@
 //! Where a GitHub is, and which of its repositories is meant.
 
+use harvest_core::repository::normal;
+
 use crate::Error;
 
 pub(super) const PUBLIC: &str = "https://github.com";
@@ -55,16 +57,17 @@ impl Host {
     /// The repository that a person means: `github:owner/name`, or its address here.
     pub fn repository(&self, text: &str) -> Option<Repository> {
         let host = self.web.split_once("://").map_or("", |(_, host)| host);
-        let path = text.strip_prefix("github:").or_else(|| {
-            let lower = text.to_ascii_lowercase();
-            let prefixes = [format!("{}/", self.web), format!("ssh://git@{host}/"), format!("git@{host}:")];
-            prefixes.iter().find(|prefix| lower.starts_with(prefix.as_str())).map(|prefix| &text[prefix.len()..])
-        })?;
-        Repository::parse(path)
+        if let Some(path) = text.strip_prefix("github:") {
+            return Repository::parse(path);
+        }
+        let text = normal(text);
+        let prefixes = [format!("{}/", self.web), format!("ssh://git@{host}/"), format!("git@{host}:")];
+        Repository::parse(prefixes.iter().find_map(|prefix| text.strip_prefix(prefix.as_str()))?)
     }
 
-    pub(super) fn page(&self, repository: &Repository) -> String {
-        format!("{}/{repository}", self.web)
+    /// The name of a repository. Of GitHub itself every spelling has the same.
+    pub fn page(&self, repository: &Repository) -> String {
+        normal(&format!("{}/{repository}", self.web))
     }
 
     pub(super) fn clone_url(&self, repository: &Repository) -> String {
@@ -122,6 +125,7 @@ mod tests {
             "https://GitHub.com/ada/shop.git/",
             "git@github.com:ada/shop.git",
             "ssh://git@github.com/ada/shop",
+            "http://www.github.com/Ada/Shop",
         ] {
             assert_eq!(host.repository(text).map(|found| found.to_string()).as_deref(), Some("ada/shop"), "{text}");
         }

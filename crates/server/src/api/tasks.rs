@@ -15,6 +15,7 @@ use crate::auth::Principal;
 use crate::extract::{Body, Id, Params, id_prefix};
 use crate::idempotency::Key;
 use crate::problem::Problem;
+use crate::repository_access;
 use crate::state::App;
 
 /// So often a task may change hands while someone wants it ended.
@@ -176,8 +177,7 @@ pub async fn list(
 /// A repository may be named as people named it.
 pub async fn source(app: &App, named: Option<String>) -> Result<Option<String>, Problem> {
     let Some(named) = named else { return Ok(None) };
-    let known = app.store.repositories().await?;
-    Ok(Some(known.into_iter().find(|known| known.name == named).map_or(named, |known| known.source)))
+    Ok(Some(repository_access::named_in_filter(&app.store.repositories().await?, &named)))
 }
 
 /// Show a task

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use harvest_core::repository::Place;
 use harvest_core::{Code, Role, Source, Timestamp, TokenId};
 use harvest_engine::Tenancy;
 use harvest_store::{AccessToken, OwnerRight, ScheduleOwner, TokenKind};
@@ -26,7 +27,7 @@ pub struct Principal {
     everywhere: Option<Role>,
     projects: BTreeMap<String, Role>,
     /// The repositories of these projects.
-    repositories: BTreeMap<String, Role>,
+    repositories: BTreeMap<Place, Role>,
     /// What the operation takes.
     needs: Role,
     /// Of a cookie: what our own page sent along.
@@ -65,7 +66,7 @@ impl Principal {
         let tenancy = if projects.is_empty() { Tenancy::default() } else { desk.tenancy() };
         let listed = tenancy.projects.iter().filter_map(|project| Some((project, projects.get(&project.name)?)));
         let repositories =
-            listed.flat_map(|(project, role)| project.repositories.iter().map(|one| (one.clone(), *role)));
+            listed.flat_map(|(project, role)| project.repositories.iter().map(|one| (Place::of(one), *role)));
         Self {
             token: token.id.clone(),
             way,
@@ -145,13 +146,13 @@ impl Principal {
         (self.everywhere < Some(self.needs)).then(|| enough.map(|(name, _)| name.clone()).collect())
     }
 
-    /// Only of these repositories may they see anything; `None`: of all.
+    /// Only of the repositories with these addresses may they see anything; `None`: of all.
     pub fn repositories(&self) -> Option<Vec<String>> {
-        self.everywhere.is_none().then(|| self.repositories.keys().cloned().collect())
+        self.everywhere.is_none().then(|| self.repositories.keys().flat_map(Place::spellings).collect())
     }
 
     pub fn sees_repository(&self, repository: &str) -> bool {
-        self.everywhere.is_some() || self.repositories.contains_key(repository)
+        self.everywhere.is_some() || self.repositories.contains_key(&Place::of(repository))
     }
 
     pub fn sees_project(&self, project: &str) -> bool {
@@ -164,7 +165,7 @@ impl Principal {
 
     /// In the project of a repository.
     pub fn role_for(&self, repository: &str) -> Option<Role> {
-        self.everywhere.max(self.repositories.get(repository).copied())
+        self.everywhere.max(self.repositories.get(&Place::of(repository)).copied())
     }
 
     /// Whether they have no lower role anywhere than someone has, or they themselves had before.

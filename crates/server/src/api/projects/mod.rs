@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use harvest_core::repository::Place;
 use harvest_core::{Code, Cost};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,6 +20,7 @@ use super::record::{Concerns, concerns_project};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
+use crate::repository_access;
 use crate::state::App;
 
 const MOST_REPOSITORIES: usize = 1000;
@@ -224,7 +226,8 @@ async fn made_here(app: &App, name: &str) -> Result<harvest_store::Project, Prob
     })
 }
 
-/// Names become what they stand for. A repository belongs to one project: whose settings would hold else?
+/// Names become what they stand for, and addresses get their one spelling. A repository belongs to one project, by whichever of
+/// its addresses: whose settings would hold else?
 async fn located(app: &App, project: &str, listed: Vec<String>) -> Result<Vec<String>, Problem> {
     if listed.len() > MOST_REPOSITORIES {
         return Err(Problem::bad("repositories", format!("a project has at most {MOST_REPOSITORIES} repositories")));
@@ -244,12 +247,14 @@ async fn located(app: &App, project: &str, listed: Vec<String>) -> Result<Vec<St
                 "an address contains a user name, password, query or key; addresses are stored and visible to others";
             return Err(Problem::bad("repositories", detail).help("leave it out, and let git find it"));
         }
-        let taken = others.iter().find(|one| one.name != project && one.repositories.contains(&source));
+        let source = repository_access::address_of(app, &source).await;
+        let place = Place::of(&source);
+        let taken = others.iter().find(|one| one.name != project && one.lists(&place));
         if let Some(taken) = taken {
             let detail = format!("`{}` belongs to the project {}", source.escape_debug(), taken.name);
             return Err(Problem::bad("repositories", detail).help("take it out of that project first"));
         }
-        if !sources.contains(&source) {
+        if !sources.iter().any(|one| Place::of(one) == place) {
             sources.push(source);
         }
     }
