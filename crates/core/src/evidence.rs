@@ -47,11 +47,11 @@ pub struct Evidence {
 pub enum TestVerdict {
     /// The tests pass, and nothing makes that worthless.
     Verified,
-    /// Tests fail that failed at the base already, and no other.
+    /// Tests fail that failed at the base already, and no other; all of them ran.
     Unchanged,
     /// No test ran, neither at the base nor at the result.
     NoTests,
-    /// The test command could not run.
+    /// No test could run: the test command, or something that it or its tests need, is missing.
     CannotRun,
     /// The tests pass, but that proves nothing: a flag tells why.
     Doubtful,
@@ -76,7 +76,7 @@ impl TestVerdict {
             Self::Verified => "verified",
             Self::Unchanged => "unchanged: the tests that fail also fail at the base",
             Self::NoTests => "not verified: no tests ran, before or after",
-            Self::CannotRun => "not verified: the test command could not run",
+            Self::CannotRun => "not verified: the tests could not run",
             Self::Doubtful => "not verified: the test command passes but proves nothing",
             Self::Failed => "the tests fail",
         }

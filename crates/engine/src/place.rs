@@ -61,6 +61,8 @@ pub(crate) struct Ran {
     pub(crate) tail: String,
     /// The tail is everything that it printed.
     pub(crate) is_whole: bool,
+    /// The folder that it ran in, as it was seen there.
+    pub(crate) workspace: String,
     pub(crate) duration: Duration,
 }
 
@@ -391,7 +393,8 @@ pub(crate) async fn run_to_end(sandbox: &Sandbox, spec: ProcessSpec, limit: Dura
         }
     };
     let is_whole = !tail.is_cut();
-    Ok(Ran { exit_code, timed_out, is_lost, tail: tail.into_text(), is_whole, duration: begun.elapsed() })
+    let (tail, workspace) = (tail.into_text(), sandbox.paths().workspace.display().to_string());
+    Ok(Ran { exit_code, timed_out, is_lost, tail, is_whole, workspace, duration: begun.elapsed() })
 }
 
 /// The exit code, if it has one; `None` when the sandbox was lost.

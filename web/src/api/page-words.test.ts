@@ -61,12 +61,12 @@ test("no message of the server names a flag of the command line on the page", ()
 test("messages that name a command say where on the page the same is done", () => {
   for (const [said, shown] of [
     [
-      "`pytest` is not installed in the sandbox: add it to the test dependencies; then `harvest repo build shop` installs it",
-      "`pytest` is not installed in the sandbox: add it to the test dependencies; then a build on the Repositories page installs it",
+      "`pytest` is not installed in the sandbox: declare its package in pyproject.toml if it is not there; then `harvest repo build shop` installs it",
+      "`pytest` is not installed in the sandbox: declare its package in pyproject.toml if it is not there; then a build on the Repositories page installs it",
     ],
     [
-      "`mocha` is not installed in the sandbox: add it to package.json; then `harvest repo add /src/shop --name shop && harvest repo build shop` installs it",
-      "`mocha` is not installed in the sandbox: add it to package.json; then preparing the repository on the Repositories page installs it",
+      "`mocha` is not installed in the sandbox: declare its package in package.json if it is not there; then `harvest repo add /src/shop --name shop && harvest repo build shop` installs it",
+      "`mocha` is not installed in the sandbox: declare its package in package.json if it is not there; then preparing the repository on the Repositories page installs it",
     ],
     [
       "`jest` is not installed in the sandbox: the last build of the repository failed; `harvest repo list` says why, and `harvest repo build shop` builds it again",

@@ -39,7 +39,7 @@ const NOTHING = "Nothing: no fewer tests ran than at the base, and no more were 
 const CASES: Record<string, { list: string; badge: string; hint: boolean; tests: string[]; output: string[]; check: string[] }> = {
   command_missing: {
     list: "tests could not run",
-    badge: "Not verified: the test command could not run",
+    badge: "Not verified: the tests could not run",
     hint: true,
     tests: [],
     output: ["/bin/sh: surely-not-installed: not found"],
@@ -122,6 +122,42 @@ const CASES: Record<string, { list: string; badge: string; hint: boolean; tests:
       "Fewer tests ran than before the change",
       "cases/adds",
     ],
+  },
+  package_missing_in_node: {
+    list: "tests could not run",
+    badge: "Not verified: the tests could not run",
+    hint: true,
+    tests: ["Still failing (1)", "test/cart.test.mjs [not loaded]"],
+    output: [
+      "# Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'no-such-package' imported from test/cart.test.mjs",
+      "not ok 1 - test/cart.test.mjs",
+      "# pass 0",
+      "# fail 1",
+      "# skipped 0",
+    ],
+    check: [NO_FLAGS],
+  },
+  file_not_loaded_in_node: {
+    list: "1 passed, 1 failed",
+    badge: "The tests fail",
+    hint: false,
+    tests: ["Still failing (1)", "test/cart.test.mjs [not loaded]"],
+    output: ["# SyntaxError: Unexpected end of input", "not ok 1 - test/cart.test.mjs", "ok 2 - is right", "# pass 1", "# fail 1", "# skipped 0"],
+    check: [NO_FLAGS],
+  },
+  package_missing_in_unittest: {
+    list: "tests could not run",
+    badge: "Not verified: the tests could not run",
+    hint: true,
+    tests: ["Still failing (1)", "tests.test_cart [not loaded]"],
+    output: [
+      "ERROR: tests.test_cart (unittest.loader._FailedTest)",
+      "ImportError: Failed to import test module: tests.test_cart",
+      "ModuleNotFoundError: No module named 'no_such_package'",
+      "Ran 1 test in 0.001s",
+      "FAILED (errors=1)",
+    ],
+    check: [NO_FLAGS],
   },
 };
 

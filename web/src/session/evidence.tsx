@@ -32,7 +32,7 @@ const VERDICTS: Record<ReturnType<typeof outcome>, { text: string; tone: "good" 
   verified: { text: "Verified", tone: "good" },
   unchanged: { text: "Unchanged: the tests that fail also fail at the base", tone: "warn" },
   no_tests: { text: "Not verified: no tests ran, before or after", tone: "warn" },
-  cannot_run: { text: "Not verified: the test command could not run", tone: "bad" },
+  cannot_run: { text: "Not verified: the tests could not run", tone: "bad" },
   doubtful: { text: "Not verified: the test command passes but proves nothing", tone: "bad" },
   failed: { text: "The tests fail", tone: "bad" },
 };

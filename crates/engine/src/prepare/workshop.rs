@@ -214,10 +214,11 @@ impl Workshop {
         }
         shown.finish(&mut line);
         let is_whole = !tail.is_cut();
+        let workspace = sandbox.paths().workspace.display().to_string();
         Ok(ended.map(|(exit_code, timed_out)| {
             let (tail, duration) = (tail.into_text(), begun.elapsed());
             let trouble = troubles.borrow().clone().filter(|_| exit_code != Some(0));
-            Outcome { ran: Ran { exit_code, timed_out, is_lost: false, tail, is_whole, duration }, trouble }
+            Outcome { ran: Ran { exit_code, timed_out, is_lost: false, tail, is_whole, workspace, duration }, trouble }
         }))
     }
 

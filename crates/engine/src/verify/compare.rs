@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use harvest_core::{Flag, MissingNames, TestChanges, TestNames, TestRun, TestVerdict};
 
-use super::report::is_package;
+use super::report::{as_passed, is_unloaded, stands_for_many};
 use super::{Counts, exit_code};
 
 /// Names kept in each list of the evidence.
@@ -24,8 +24,10 @@ pub(super) fn compare(base_run: &TestRun, result_run: &TestRun) -> TestChanges {
     let none_then = executed(base_run) == Some(0) && base.is_empty() && ended_idle(base_run);
     let named_then = !base.cut && (!passed_then.is_empty() || none_then);
     let named_now = !passed_now.is_empty() && !result.cut;
-    let known_then: BTreeSet<&String> = failed_then.iter().chain(&passed_then).chain(&skipped_then).collect();
-    let known_now: BTreeSet<&String> = failed_now.iter().chain(&passed_now).chain(&skipped_now).collect();
+    let known_then: BTreeSet<&str> =
+        failed_then.iter().chain(&passed_then).chain(&skipped_then).map(|name| as_passed(name)).collect();
+    let known_now: BTreeSet<&str> =
+        failed_now.iter().chain(&passed_now).chain(&skipped_now).map(|name| as_passed(name)).collect();
     let mut left_off = 0;
     let mut list = |names: Vec<String>| {
         left_off += names.len().saturating_sub(MOST_NAMES) as u64;
@@ -36,22 +38,26 @@ pub(super) fn compare(base_run: &TestRun, result_run: &TestRun) -> TestChanges {
     let all_failures_named = !result.is_empty() && (!result.cut || result.missing == Some(MissingNames::TooManyPassed));
     let none_failed = result.is_empty() && result_run.exit_code == 0 && result_run.failed == Some(0);
     let are_failures_known = !named_now && (all_failures_named || none_failed);
-    let fixed = failed_then.intersection(&passed_now);
-    let no_longer_failing =
-        failed_then.iter().filter(|name| are_failures_known && !known_now.contains(name) && !is_package(name));
-    let (broken, added_failing): (Vec<String>, Vec<String>) =
-        failed_now.difference(&failed_then).cloned().partition(|name| !named_then || known_then.contains(name));
-    let is_uncertain = broken.iter().any(|name| !known_then.contains(name));
-    let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name));
-    let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name) && !is_package(name));
+    let fixed = failed_then.iter().map(|name| as_passed(name)).filter(|name| passed_now.contains(*name));
+    // What failed as a whole is not named where its tests run.
+    let failed_tests = || failed_then.iter().filter(|name| !stands_for_many(name));
+    let no_longer_failing = failed_tests().filter(|name| are_failures_known && !known_now.contains(name.as_str()));
+    let (broken, added_failing): (Vec<String>, Vec<String>) = failed_now
+        .difference(&failed_then)
+        .cloned()
+        .partition(|name| !named_then || known_then.contains(as_passed(name)));
+    let is_uncertain = broken.iter().any(|name| !known_then.contains(as_passed(name)));
+    let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name.as_str()));
+    let ran_then: BTreeSet<&String> = failed_tests().chain(&passed_then).chain(&skipped_then).collect();
+    let vanished = ran_then.into_iter().filter(|name| named_now && !known_now.contains(name.as_str()));
     TestChanges {
-        fixed: list(fixed.cloned().collect()),
+        fixed: list(fixed.map(str::to_owned).collect()),
         no_longer_failing: list(no_longer_failing.cloned().collect()),
         broken: list(broken),
         added_failing: list(added_failing),
         still_failing: list(failed_now.intersection(&failed_then).cloned().collect()),
         added: list(added.cloned().collect()),
-        vanished: list(vanished.map(|name| (*name).clone()).collect()),
+        vanished: list(vanished.cloned().collect()),
         left_off,
         incomplete: incomplete(base, result).or_else(|| is_uncertain.then(|| UNCERTAIN.to_owned())),
     }
@@ -79,7 +85,10 @@ pub(super) fn verdict(
     cannot_run: bool,
 ) -> TestVerdict {
     let worthless = flags.iter().any(|flag| flag.disqualifies());
-    if cannot_run && result.exit_code != 0 && executed(result).unwrap_or(0) == 0 {
+    // A file that the base could load and the result cannot is a fault of the work.
+    let none_ran_then = executed(base).map_or(base.exit_code != 0, |executed| executed == 0);
+    let none_loaded = loaded_none(result) && (loaded_none(base) || none_ran_then);
+    if cannot_run && result.exit_code != 0 && (executed(result).unwrap_or(0) == 0 || none_loaded) {
         return TestVerdict::CannotRun;
     }
     let none_ran = ran_none(result);
@@ -93,9 +102,10 @@ pub(super) fn verdict(
         return if worthless || unknown || none_ran { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
     // All that failed must be known by name: of one that is not, nobody can say that it failed before. So the runner must have
-    // counted, and neither report may have a gap.
-    let named = result.names.failed.iter().filter(|name| !is_package(name)).count() as u64;
-    let is_named = result.failed.is_some_and(|failed| failed <= named);
+    // counted, and neither report may have a gap. Nor can anybody say it of tests that never ran.
+    let failed = &result.names.failed;
+    let is_named = result.failed.is_some_and(|count| count <= failed.len() as u64)
+        && !failed.iter().any(|name| stands_for_many(name));
     let same = !changes.still_failing.is_empty() && !changes.has_new_failures() && changes.vanished.is_empty();
     let whole = !result.names.cut && !base.names.cut && !result.timed_out && !worthless;
     let is_no_worse = result.exit_code == 0 || base.exit_code != 0;
@@ -123,6 +133,27 @@ pub(super) fn verdict_as_delivered(
     }
 }
 
+/// Whether no test passed, and only packages, modules and files failed as a whole.
+fn loaded_none(run: &TestRun) -> bool {
+    failed_as_wholes(counts(run), &run.names)
+}
+
+fn failed_as_wholes(counts: Counts, names: &TestNames) -> bool {
+    let TestNames { passed, failed, .. } = names;
+    let is_counted = counts.failed.unwrap_or(0) <= failed.len() as u64;
+    let none_passed = counts.passed.unwrap_or(0) == 0 && passed.is_empty();
+    none_passed && is_counted && !failed.is_empty() && failed.iter().all(|name| stands_for_many(name))
+}
+
+/// Whether no test passed, and only files and modules failed that could not be loaded.
+pub(super) fn loads_nothing(counts: Counts, names: &TestNames) -> bool {
+    failed_as_wholes(counts, names) && names.failed.iter().all(|name| is_unloaded(name))
+}
+
+pub(super) fn counts(run: &TestRun) -> Counts {
+    Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }
+}
+
 /// Whether no test ran, and the runner says so. Tests that are skipped do not run.
 fn ran_none(run: &TestRun) -> bool {
     let TestNames { passed, failed, .. } = &run.names;
@@ -130,7 +161,7 @@ fn ran_none(run: &TestRun) -> bool {
 }
 
 fn executed(run: &TestRun) -> Option<u64> {
-    Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }.executed()
+    counts(run).executed()
 }
 
 /// Ended well, or as a runner ends that found nothing to run: pytest and unittest with 5, Jest and Vitest with 1 and in words.
@@ -283,7 +314,7 @@ mod tests {
     fn a_build_that_breaks_is_not_unchanged() {
         let base = run(1, names(&[], &["TestA"]));
         let built = |output: &str| {
-            let names = super::super::report::bounded_names(output, true);
+            let names = super::super::report::bounded_names(output, true, "");
             let counts = super::super::read_counts(output);
             TestRun { passed: counts.passed, failed: counts.failed, skipped: counts.skipped, ..run(1, names) }
         };
@@ -292,9 +323,61 @@ mod tests {
         for more in ["FAIL\texample.com/b [build failed]\n", "FAIL\texample.com/b [setup failed]\n"] {
             let broken = built(&format!("{fails}{more}"));
             assert_eq!(judge(&base, &broken), TestVerdict::Failed, "{more}");
-            assert_eq!(judge(&broken, &broken), TestVerdict::Unchanged, "it was so at the base: {more}");
+            assert_eq!(judge(&broken, &broken), TestVerdict::Failed, "nobody knows what its tests do: {more}");
             assert_eq!(judge(&broken, &built(fails)), TestVerdict::Unchanged, "one of two was mended: {more}");
         }
+    }
+
+    fn recorded(exit_code: i32, output: &str) -> TestRun {
+        let names = super::super::report::bounded_names(output, true, "/workspace");
+        let counts = super::super::read_counts(output);
+        TestRun { passed: counts.passed, failed: counts.failed, skipped: counts.skipped, ..run(exit_code, names) }
+    }
+
+    #[test]
+    fn tests_that_never_ran_are_not_unchanged() {
+        for (runner, output, is_all) in [
+            ("node --test", include_str!("report/recorded/node-unloaded.txt"), false),
+            ("node --test, spec", include_str!("report/recorded/node-unloaded-spec.txt"), false),
+            ("unittest", include_str!("report/recorded/unittest-unloaded.txt"), false),
+            ("unittest -v", include_str!("report/recorded/unittest-unloaded-v.txt"), false),
+            ("pytest", include_str!("report/documented/pytest-unloaded.txt"), true),
+            ("jest", include_str!("report/documented/jest-unloaded.txt"), false),
+            ("vitest", include_str!("report/recorded/vitest-unloaded.txt"), false),
+        ] {
+            let red = recorded(1, output);
+            assert_eq!(judge(&red, &red), TestVerdict::Failed, "{runner}");
+            let with_a_known_cause = verdict(&red, &red, &compare(&red, &red), &[], true);
+            let expected = if is_all { TestVerdict::CannotRun } else { TestVerdict::Failed };
+            assert_eq!(with_a_known_cause, expected, "{runner}: other tests ran");
+        }
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_could_be_loaded_could_not_run_if_the_cause_is_known() {
+        let unloaded = || run(1, names(&[], &["a.js [not loaded]", "b.js [whole file]"]));
+        let judge_known = |base: &TestRun, result: &TestRun| verdict(base, result, &compare(base, result), &[], true);
+        assert_eq!(judge_known(&unloaded(), &unloaded()), TestVerdict::CannotRun);
+        assert_eq!(judge(&unloaded(), &unloaded()), TestVerdict::Failed, "the cause is not known");
+        let more = run(1, names(&[], &["a.js [not loaded]", "c.js [not loaded]"]));
+        assert_eq!(judge_known(&unloaded(), &more), TestVerdict::CannotRun, "a new test needs the package as well");
+        let none = run(5, TestNames::default());
+        assert_eq!(judge_known(&none, &unloaded()), TestVerdict::CannotRun, "the first tests");
+        let green = run(0, names(&["adds"], &[]));
+        assert_eq!(judge_known(&green, &unloaded()), TestVerdict::Failed, "the base could load it");
+        let red = run(1, names(&[], &["adds"]));
+        assert_eq!(judge_known(&red, &red), TestVerdict::Unchanged, "a test ran");
+        let unnamed = TestRun { failed: Some(3), ..unloaded() };
+        assert_eq!(judge_known(&unnamed, &unnamed), TestVerdict::Failed, "a test that is not named may have run");
+    }
+
+    #[test]
+    fn a_script_that_is_a_test_file_is_compared_by_its_name() {
+        let (red, green) = (|| names(&["b"], &["a.js [whole file]"]), || names(&["a.js", "b"], &[]));
+        assert_eq!(lists(&changes(red(), green())), ["a.js", "", "", "", "", "", ""]);
+        assert_eq!(lists(&changes(green(), red())), ["", "", "a.js [whole file]", "", "", "", ""]);
+        let loaded = changes(red(), names(&["adds", "b"], &[]));
+        assert_eq!(lists(&loaded), ["", "", "", "", "", "adds", ""], "its tests are new, and the file is not gone");
     }
 
     #[test]

@@ -58,7 +58,11 @@ fn is_chatty(output: &str) -> bool {
 fn find(output: &str, most_lines: usize, most_bytes: usize) -> Option<String> {
     let lines: Vec<String> = shown_lines(output).map(|line| line.trim_end().to_owned()).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let failures = failures(&lines);
+    let mut failures = failures(&lines);
+    for failure in failures.iter_mut().filter(|failure| is_of_file(failure)) {
+        let thrown = thrown_by(failure[0], &lines);
+        failure.splice(1..1, thrown);
+    }
     if failures.is_empty() {
         return None;
     }
@@ -114,6 +118,46 @@ fn failures<'o>(lines: &[&'o str]) -> Vec<Vec<&'o str>> {
         failures.push(std::iter::once(first).chain(without_stack(reason)).collect());
     }
     failures
+}
+
+/// Whether a failure is that of a file that ended before its tests, of which `node --test` says below no more than that.
+fn is_of_file(failure: &[&str]) -> bool {
+    failure.iter().skip(1).any(|line| matches!(line.trim(), "error: 'test failed'" | "'test failed'"))
+}
+
+/// What a file threw, which `node --test` prints above the line that names it: the place and the message.
+fn thrown_by<'o>(first: &str, lines: &[&'o str]) -> Vec<&'o str> {
+    let named = |line: &str| without_number(line.trim()).to_owned();
+    let Some(at) = lines.iter().position(|line| named(line) == named(first)) else { return Vec::new() };
+    let is_edge = |line: &str| {
+        let line = line.trim();
+        (ends_failure(line) && !line.starts_with("# Subtest: ")) || line == "..." || line.starts_with("TAP version ")
+    };
+    let begin = lines[..at].iter().rposition(|line| is_edge(line)).map_or(0, |edge| edge + 1);
+    let plain = |line: &&'o str| line.trim_start().strip_prefix("# ").unwrap_or(line).trim_end();
+    let block: Vec<&'o str> = lines[begin..at].iter().map(plain).collect();
+    let Some(message) = block.iter().rposition(|line| is_message(line)) else { return Vec::new() };
+    let place = block[..message].iter().rev().find(|line| is_place(line));
+    place.into_iter().chain([&block[message]]).copied().collect()
+}
+
+/// A line that names a test, without the number of TAP and without the time.
+fn without_number(line: &str) -> &str {
+    let line = line.strip_suffix("ms)").and_then(|line| line.rsplit_once(" (")).map_or(line, |(line, _)| line);
+    let numbered = line.strip_prefix("not ok ").and_then(|rest| rest.split_once(" - "));
+    numbered.map_or(line, |(_, name)| name)
+}
+
+/// `SyntaxError: Unexpected end of input`, `Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'`
+fn is_message(line: &str) -> bool {
+    let kind = line.split([':', ' ']).next().unwrap_or_default();
+    kind.ends_with("Error") && kind.starts_with(char::is_uppercase) && line.contains(": ")
+}
+
+/// `file:///srv/app/test/a.test.js:3`, and without a scheme where the file is no module.
+fn is_place(line: &str) -> bool {
+    let is_numbered = line.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+    is_numbered && (line.starts_with("file:///") || line.starts_with('/'))
 }
 
 /// Headings of a list of all failures.
@@ -290,6 +334,29 @@ mod tests {
             "sh: 1: pytest: not found\n",
         ] {
             assert_eq!(chosen(output), last_lines(output, LINES, BYTES));
+        }
+    }
+
+    #[test]
+    fn of_a_file_that_node_cannot_load_the_error_is_told() {
+        let node = chosen(include_str!("report/recorded/node-unloaded.txt"));
+        let expected = [
+            "not ok 1 - /workspace/test/a.test.js",
+            "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left-pad' imported from /workspace/test/a.test.js",
+            "  location: '/workspace/test/a.test.js:1:1'",
+            "  error: 'test failed'",
+            "not ok 3 - /workspace/test/c.test.js",
+            "file:///workspace/test/c.test.js:3",
+            "SyntaxError: Unexpected end of input",
+            "  location: '/workspace/test/c.test.js:1:1'",
+            "  error: 'test failed'",
+        ];
+        assert_eq!(node.lines().collect::<Vec<_>>(), expected);
+        let spec = chosen(include_str!("report/recorded/node-unloaded-spec.txt"));
+        for words in
+            ["Cannot find package 'left-pad'", "c.test.js:3\nSyntaxError: Unexpected end of input\n  'test failed'"]
+        {
+            assert!(spec.contains(words), "{spec}");
         }
     }
 

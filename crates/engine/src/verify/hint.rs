@@ -149,7 +149,8 @@ impl Surroundings {
             ),
             Missing::Package { name, declared_in } => write!(
                 text,
-                "`{name}` is not installed in the sandbox: add it to {declared_in}; then `{}` installs it",
+                "`{name}` is not installed in the sandbox: declare its package in {declared_in} if it is not there; then `{}` \
+                 installs it",
                 self.prepare
             ),
             Missing::Program(name) if self.on_host => write!(
@@ -248,20 +249,22 @@ fn missing_program(line: &str, by_node: bool) -> Option<Missing<'_>> {
 }
 
 /// `/usr/bin/python3: No module named pytest`, `ModuleNotFoundError: No module named 'requests'`,
-/// `Error: Cannot find module 'mocha'`, `Cannot find package 'vitest'`, `error: no such command: `nextest``.
+/// `Error: Cannot find module 'mocha'`, `Cannot find package 'vitest'`, `Failed to resolve import "vue" from "src/a.test.ts"`,
+/// `error: no such command: `nextest``.
 fn missing_package(line: &str) -> Option<Missing<'_>> {
     let starts = [
         ("No module named ", Some(PYTHON)),
         ("Cannot find module ", Some(NODE)),
         ("Cannot find package ", Some(NODE)),
+        ("Failed to resolve import ", Some(NODE)),
         ("error: no such command: ", None),
     ];
     let (at, start, declared_in) =
         starts.iter().find_map(|(start, declared_in)| line.find(start).map(|at| (at, start, declared_in)))?;
     let rest = line[at + start.len()..].trim_start_matches(['\'', '"', '`']);
     let name = rest.split(['\'', '"', '`', ' ', ';']).next()?;
-    // A file of the repository that cannot be found is no missing package.
-    if !is_name(name) || name.starts_with(['.', '/']) {
+    // A file of the repository that cannot be found is no missing package. Bundlers have short names for folders: `@/cart`.
+    if !is_name(name) || name.starts_with(['.', '/']) || name.starts_with("@/") {
         return None;
     }
     Some(match declared_in {
@@ -380,7 +383,10 @@ mod tests {
         let npm = "> shop@1.0.0 test\n> vitest run\n\nsh: 1: vitest: not found";
         let make = "make: shellcheck: No such file or directory\nmake: *** [Makefile:2: test] Error 127";
         let package = |name: &str, file: &str| {
-            format!("`{name}` is not installed in the sandbox: add it to {file}; then `{PREPARE}` installs it")
+            format!(
+                "`{name}` is not installed in the sandbox: declare its package in {file} if it is not there; then `{PREPARE}` \
+                 installs it"
+            )
         };
         let program = |name: &str| {
             format!(
@@ -394,6 +400,12 @@ mod tests {
             (127, "bash: line 1: vendor/bin/phpunit: command not found", package("vendor/bin/phpunit", PHP)),
             (127, npm, package("vitest", NODE)),
             (1, "Error: Cannot find module '@scope/x'\nRequire stack:", package("@scope/x", NODE)),
+            (1, "Cannot find package 'left-pad' imported from /workspace/test/a.test.js", package("left-pad", NODE)),
+            (
+                1,
+                "Error: Failed to resolve import \"vue\" from \"src/a.test.ts\". Does the file exist?",
+                package("vue", NODE),
+            ),
             (127, "sh: 1: go: not found", program("go")),
             (127, "> shop@1.0.0 test\nsh: 1: make: not found", program("make")),
             (2, make, program("shellcheck")),
@@ -427,6 +439,7 @@ mod tests {
     fn a_failed_assertion_has_no_hint() {
         assert_eq!(found(1, "assert 1 == 2\n1 failed in 0.01s"), None);
         assert_eq!(found(1, "Error: Cannot find module './missing'"), None);
+        assert_eq!(found(1, "Error: Failed to resolve import \"@/cart\" from \"src/a.test.ts\"."), None);
         assert_eq!(found(1, "cat: notes: No such file or directory"), None);
         assert_eq!(found(0, "sh: 1: x: not found"), None);
     }

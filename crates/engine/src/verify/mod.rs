@@ -44,6 +44,8 @@ const LAST_LINES: usize = 20;
 const LAST_BYTES: usize = 2 * 1024;
 /// pytest names each test only when it is told to.
 const TEST_ENVIRONMENT: [(&str, &str); 2] = [("CI", "true"), ("PYTEST_ADDOPTS", "-v")];
+/// What to set where the tests fail as they did before.
+const ACCEPT: &str = "set `accept_unchanged = true` to accept such work";
 /// What a shell reports for a program that was killed or ran out of time.
 const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;
@@ -112,6 +114,11 @@ impl Turn {
         }
         let Assessment { flags, tests, hint, verdict } = assessment;
         let verdict = match verdict {
+            TestVerdict::Failed
+                if changes.is_empty() && compare::loads_nothing(compare::counts(&result), &result.names) =>
+            {
+                TestVerdict::CannotRun
+            }
             // The same files were tested twice, so what fails also fails at the base, whether it is named or not.
             TestVerdict::Failed if changes.is_empty() && baseline.exit_code != 0 => TestVerdict::Unchanged,
             TestVerdict::Doubtful if changes.is_empty() && baseline.failed > Some(0) => TestVerdict::Unchanged,
@@ -226,21 +233,20 @@ impl Turn {
                         0 => "ends with exit code 0, but the same tests fail at the result and at the base",
                         _ => "fails at the result as it does at the base",
                     };
-                    let delivered = match evidence.changed.command_files() {
-                        Some(_) => " if it also holds as delivered",
-                        None => "",
+                    let way = match (&evidence.hint, evidence.changed.command_files()) {
+                        // Work that a known cause kept from being tested is not to be accepted for that.
+                        (Some(hint), _) => hint.clone(),
+                        (None, Some(_)) => format!("{ACCEPT} if it also holds as delivered"),
+                        (None, None) => ACCEPT.to_owned(),
                     };
-                    failed(format!(
-                        "`{}` {fails}{}; set `accept_unchanged = true` to accept such work{delivered}",
-                        evidence.command,
-                        about_changed_command(evidence)
-                    ))
+                    failed(format!("`{}` {fails}{}; {way}", evidence.command, about_changed_command(evidence)))
                 }
                 TestVerdict::CannotRun | TestVerdict::Failed => failed(format!(
-                    "`{}` ended with exit code {} at the result{}{}",
+                    "`{}` ended with exit code {} at the result{}{}{}",
                     evidence.command,
                     evidence.exit_code,
                     about_changed_command(evidence),
+                    about_unloaded(&evidence.tests),
                     evidence.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
                 )),
                 TestVerdict::Doubtful => {
@@ -339,7 +345,7 @@ impl Turn {
             None if ran.timed_out => TIMED_OUT,
             None => KILLED,
         };
-        let mut names = report::bounded_names(&printed, ran.is_whole);
+        let mut names = report::bounded_names(&printed, ran.is_whole, &ran.workspace);
         if exit_code != 0 && report::has_unnamed_failure(&printed) {
             names.cut = true;
             names.missing.get_or_insert(MissingNames::UnnamedFailure);
@@ -456,6 +462,14 @@ fn about_changed_command(evidence: &Evidence) -> String {
         "; the result changes {files}, which is part of the test command, so it has to pass with the base's version and as \
          delivered, and at the base the command {at_base}: commit that change yourself, or name another test command"
     )
+}
+
+/// What could not be loaded or failed as a whole: nobody knows how the tests in it would end.
+fn about_unloaded(tests: &TestChanges) -> String {
+    let before = report::sentence(&tests.still_failing);
+    let before = before.map(|what| format!("; {what}, at the base too, so the tests there cannot be compared"));
+    let now = report::sentence(tests.broken.iter().chain(&tests.added_failing)).map(|what| format!("; {what}"));
+    before.into_iter().chain(now).collect()
 }
 
 /// A name for a repository that has none yet: the last part of its path or URL.

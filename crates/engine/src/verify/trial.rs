@@ -6,8 +6,10 @@ use harvest_core::OwnerId;
 use harvest_core::repository::Place;
 use harvest_workspace::{Mirror, Snapshot, script};
 
-use super::report::{Counts, read_counts};
-use super::{SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, exit_code, hint, repository_name, telling_lines};
+use super::report::{Counts, bounded_names, read_counts, sentence};
+use super::{
+    SCRIPT_LIMIT, TEST_ENVIRONMENT, TEST_LIMIT, command, compare, exit_code, hint, repository_name, telling_lines,
+};
 use crate::place::millis;
 use crate::prepare::{self, Outcome, Workshop};
 use crate::{Engine, Error, Stop};
@@ -24,6 +26,10 @@ pub struct Trial {
     pub passed: Option<u64>,
     pub failed: Option<u64>,
     pub skipped: Option<u64>,
+    /// What could not be loaded or failed as a whole, in a sentence: its tests are not known.
+    pub unloaded: Option<String>,
+    /// Nothing passed, and only files and modules failed that could not be loaded.
+    loaded_none: bool,
     pub duration_ms: u64,
     /// The last lines that it printed.
     pub output: String,
@@ -36,7 +42,7 @@ pub struct Trial {
 impl Trial {
     /// Whether it ran tests, whatever their outcome.
     pub fn ran_tests(&self) -> bool {
-        self.passed.unwrap_or(0) + self.failed.unwrap_or(0) > 0
+        !self.loaded_none && self.passed.unwrap_or(0) + self.failed.unwrap_or(0) > 0
     }
 }
 
@@ -58,7 +64,9 @@ impl Engine {
         workshop.leave().await?;
         let Some(Outcome { ran, trouble }) = ran? else { return Ok(None) };
         let printed = self.options.redactor.redact(&ran.tail).into_owned();
-        let Counts { passed, failed, skipped } = read_counts(&printed);
+        let counts = read_counts(&printed);
+        let Counts { passed, failed, skipped } = counts;
+        let names = bounded_names(&printed, ran.is_whole, &ran.workspace);
         let hidden = if passed.is_none() { exit_code::hidden(command) } else { None };
         let hint = match (trouble, ran.exit_code) {
             (Some(trouble), _) => Some(trouble.to_string()),
@@ -74,6 +82,8 @@ impl Engine {
             passed,
             failed,
             skipped,
+            unloaded: sentence(&names.failed),
+            loaded_none: compare::loads_nothing(counts, &names),
             duration_ms: millis(ran.duration),
             output: telling_lines(&printed),
             hint,

@@ -390,21 +390,29 @@ impl Guide<'_> {
         let counts = [(trial.passed, "passed"), (trial.failed, "failed"), (trial.skipped, "skipped")];
         let counts = counts.iter().filter_map(|(count, word)| Some(format!("{} {word}", count.filter(|n| *n > 0)?)));
         let counts = counts.collect::<Vec<_>>().join(", ");
-        let (state, result) = match trial.exit_code {
+        let unloaded = trial.unloaded.as_deref().map(clean);
+        let (state, result) = match (trial.exit_code, &unloaded) {
             _ if trial.timed_out => (StepState::Failed, format!("did not end within {time}")),
+            (Some(_), Some(unloaded)) if trial.ran_tests() => {
+                (StepState::Unchecked, format!("{counts} in {time}, but {unloaded}"))
+            }
             // Tests that fail before the first task are what it may be about.
-            Some(_) if trial.ran_tests() => (StepState::Done, format!("{counts} in {time}")),
-            Some(0) if trial.proves_nothing.is_some() => (StepState::Unchecked, "passes but proves nothing".to_owned()),
-            Some(0) if trial.passed.is_none() => (StepState::Done, "passed; it prints no counts".to_owned()),
-            Some(0) => (StepState::Unchecked, "ran no tests".to_owned()),
-            Some(code) => (StepState::Failed, format!("ended with exit code {code}")),
-            None => (StepState::Failed, "was killed".to_owned()),
+            (Some(_), None) if trial.ran_tests() => (StepState::Done, format!("{counts} in {time}")),
+            (Some(code), Some(unloaded)) => (StepState::Failed, format!("ended with exit code {code}: {unloaded}")),
+            (Some(0), _) if trial.proves_nothing.is_some() => {
+                (StepState::Unchecked, "passes but proves nothing".to_owned())
+            }
+            (Some(0), _) if trial.passed.is_none() => (StepState::Done, "passed; it prints no counts".to_owned()),
+            (Some(0), _) => (StepState::Unchecked, "ran no tests".to_owned()),
+            (Some(code), _) => (StepState::Failed, format!("ended with exit code {code}")),
+            (None, _) => (StepState::Failed, "was killed".to_owned()),
         };
-        if state == StepState::Failed {
+        let is_in_doubt = state == StepState::Failed || unloaded.is_some();
+        if is_in_doubt {
             clean(&trial.output).lines().for_each(|line| self.report.note(&format!("  {line}")));
         }
         let fix = match (&trial.hint, state) {
-            (Some(hint), StepState::Failed) => Some(clean(hint)),
+            (Some(hint), _) if is_in_doubt => Some(clean(hint)),
             (_, StepState::Unchecked) if trial.proves_nothing.is_some() => trial.proves_nothing.map(str::to_owned),
             (None, StepState::Failed) => Some("harvest init, with a test command that runs in the sandbox".to_owned()),
             _ => keep.map(str::to_owned),

@@ -184,6 +184,33 @@ fn a_test_command_that_cannot_run_is_told_with_what_it_printed_and_the_way_out()
     world.assert_nothing_left();
 }
 
+/// A runner that counts a file which it cannot load as a failed test has run none.
+#[test]
+fn a_trial_in_which_no_test_could_be_loaded_is_not_told_as_failed_tests() {
+    let world = World::new();
+    let lacks = "import unittest\nimport no_such_package\n";
+    world.write("tests/__init__.py", "");
+    world.write("tests/test_cart.py", lacks);
+    world.write(".harvest.toml", "test = \"python3 -m unittest discover -s tests -t .\"\n");
+    world.commit("Tests");
+    let ran = world.harvest(&["init", "--yes"]).finish();
+    assert_eq!(ran.exit, Some(1), "{ran:?}");
+    let told = "found in the repository: ended with exit code 1: tests.test_cart could not be loaded\n";
+    assert!(ran.stdout.contains("✗ tests ") && ran.stdout.contains(told), "{ran:?}");
+    assert!(ran.stdout.contains("ModuleNotFoundError: No module named 'no_such_package'"), "{ran:?}");
+    let (_, left) = ran.stdout.split_once("Left to do:\n").unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(left.contains("  tests         `no_such_package` is not installed in the sandbox: declare"), "{ran:?}");
+
+    let passes = "import unittest\n\nclass Price(unittest.TestCase):\n    def test_it(self):\n        pass\n";
+    world.write("tests/test_price.py", passes);
+    world.commit("Another");
+    let ran = world.harvest(&["init", "--yes"]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("■ tests ") && ran.stdout.contains("1 passed, 1 failed in "), "{ran:?}");
+    assert!(ran.stdout.contains(", but tests.test_cart could not be loaded\n"), "{ran:?}");
+    world.assert_nothing_left();
+}
+
 #[test]
 fn ctrl_c_skips_the_run_of_the_test_command_and_the_setup_continues() {
     let world = World::new();

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use serde_json::{Value, json};
@@ -18,17 +19,38 @@ struct Case {
     test: &'static str,
     /// The tests at the base, and whether they pass.
     base: &'static [(&'static str, &'static str)],
+    /// Other files at the base.
+    files: &'static [(&'static str, &'static str)],
     change: &'static str,
     /// In `harvest.toml`.
     settings: &'static str,
 }
 
-const CASES: [Case; 10] = [
+/// Runs the real runner, and prints what all its versions print alike.
+const NODE_SUITE: &str = r#"told=$(node --test --test-reporter=tap 2>&1)
+status=$?
+printf '%s\n' "$told" | sed 's#/workspace/##g' | grep -E '^(ok|not ok) |^# (Error|SyntaxError|pass|fail|skipped)'
+exit $status
+"#;
+const UNITTEST_SUITE: &str = r#"told=$(python3 -m unittest discover -s tests -t . 2>&1)
+status=$?
+printf '%s\n' "$told" | sed -e 's/_FailedTest\.[a-z._]*)/_FailedTest)/' -e 's/ in [0-9.]*s$/ in 0.001s/' |
+  grep -E '^(ERROR|FAIL|Ran|OK|[A-Za-z]*Error)'
+exit $status
+"#;
+const LACKS_A_PACKAGE: &str =
+    "import test from 'node:test';\nimport pad from 'no-such-package';\ntest('adds', () => pad);\n";
+const IS_NO_PROGRAM: &str = "import test from 'node:test';\ntest('adds', () => {\n";
+const PASSES: &str = "import test from 'node:test';\ntest('is right', () => {});\n";
+const LACKS_A_MODULE: &str = "import unittest\nimport no_such_package\n\nclass Cart(unittest.TestCase):\n    def test_adds(self):\n        pass\n";
+
+const CASES: [Case; 13] = [
     Case {
         name: "command_missing",
         suite: SUITE,
         test: "surely-not-installed --all",
         base: &[("adds", "pass")],
+        files: &[],
         change: "echo x > notes",
         settings: "",
     },
@@ -37,6 +59,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
+        files: &[],
         change: "echo x > notes",
         settings: "",
     },
@@ -45,6 +68,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
+        files: &[],
         change: "echo fail > cases/adds",
         settings: "",
     },
@@ -53,6 +77,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass")],
+        files: &[],
         change: "echo fail > cases/divides",
         settings: "",
     },
@@ -61,6 +86,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "fail")],
+        files: &[],
         change: "echo pass > cases/divides",
         settings: "",
     },
@@ -69,6 +95,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh",
         base: &[("adds", "pass"), ("divides", "pass")],
+        files: &[],
         change: "git mv cases/divides cases/halves",
         settings: "",
     },
@@ -77,6 +104,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "echo fine",
         base: &[("adds", "pass")],
+        files: &[],
         change: "echo x > notes",
         settings: "",
     },
@@ -85,6 +113,7 @@ const CASES: [Case; 10] = [
         suite: SUITE,
         test: "sh suite.sh || true",
         base: &[("adds", "pass"), ("divides", "fail")],
+        files: &[],
         change: "echo x > notes",
         settings: "",
     },
@@ -93,6 +122,7 @@ const CASES: [Case; 10] = [
         suite: QUIET_SUITE,
         test: "sh suite.sh",
         base: &[("adds", "fail"), ("divides", "fail")],
+        files: &[],
         change: "git mv cases/adds cases/sums; echo pass > cases/sums",
         settings: "",
     },
@@ -101,7 +131,35 @@ const CASES: [Case; 10] = [
         suite: NAMED_SUITE,
         test: "sh suite.sh cases/adds cases/divides",
         base: &[("adds", "pass"), ("divides", "fail")],
+        files: &[],
         change: "rm cases/adds",
+        settings: "accept_unchanged = true\n",
+    },
+    Case {
+        name: "package_missing_in_node",
+        suite: NODE_SUITE,
+        test: "sh suite.sh",
+        base: &[],
+        files: &[("test/cart.test.mjs", LACKS_A_PACKAGE)],
+        change: "echo x > notes",
+        settings: "accept_unchanged = true\n",
+    },
+    Case {
+        name: "file_not_loaded_in_node",
+        suite: NODE_SUITE,
+        test: "sh suite.sh",
+        base: &[],
+        files: &[("test/cart.test.mjs", IS_NO_PROGRAM), ("test/price.test.mjs", PASSES)],
+        change: "echo x > notes",
+        settings: "accept_unchanged = true\n",
+    },
+    Case {
+        name: "package_missing_in_unittest",
+        suite: UNITTEST_SUITE,
+        test: "sh suite.sh",
+        base: &[],
+        files: &[("tests/__init__.py", ""), ("tests/test_cart.py", LACKS_A_MODULE)],
+        change: "echo x > notes",
         settings: "accept_unchanged = true\n",
     },
 ];
@@ -119,6 +177,9 @@ fn tell(case: &Case) -> Told {
     world.write("suite.sh", case.suite);
     for (name, outcome) in case.base {
         world.write(&format!("cases/{name}"), format!("{outcome}\n"));
+    }
+    for (path, content) in case.files {
+        world.write(path, content);
     }
     world.commit("Start");
     let script = world.script(&json!([{ "shell": case.change }, { "say": "Done." }]));
@@ -163,6 +224,7 @@ fn tell(case: &Case) -> Told {
     ];
     let text: Vec<String> = sections.iter().map(|(name, text)| format!("=== {name}\n{}", text.trim_end())).collect();
     let text = masked(&world, &text.join("\n\n"));
+    let task = serde_json::from_str(&masked(&world, &task.to_string())).unwrap();
     Told { text, task }
 }
 
@@ -181,7 +243,7 @@ fn in_order(text: &str) -> String {
 fn api(task: &Value) -> Value {
     let mut evidence = task["evidence"].clone();
     // Each shell says it in its own way.
-    if evidence["verdict"] == "cannot_run" {
+    if evidence["command"].as_str().unwrap().starts_with("surely-not-installed") {
         assert!(evidence["output"].as_str().unwrap().contains("surely-not-installed: "), "{evidence:#}");
         evidence["output"] = json!("/bin/sh: surely-not-installed: not found");
     }
@@ -216,6 +278,9 @@ fn masked(world: &World, text: &str) -> String {
 
 #[test]
 fn each_surface_tells_the_same_verdict() {
+    if Command::new("node").arg("--version").output().is_err() {
+        return harvest_testing::skip("node is not installed");
+    }
     let told: Vec<Told> = thread::scope(|scope| {
         let cases: Vec<_> = CASES.iter().map(|case| scope.spawn(|| tell(case))).collect();
         cases.into_iter().map(|case| case.join().unwrap()).collect()

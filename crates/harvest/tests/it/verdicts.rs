@@ -1,5 +1,7 @@
 //! What the evidence comes to, on every surface: a command that cannot run, a red base, tests that are new or gone.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::support::{Ran, World};
@@ -64,7 +66,7 @@ fn a_command_that_cannot_run_says_why_with_its_last_lines() {
     for text in [&show, &logs] {
         assert!(text.contains("surely-not-installed: ") && text.contains("not found"), "{text}");
     }
-    assert!(show.contains("not verified: the test command could not run"), "{show}");
+    assert!(show.contains("not verified: the tests could not run"), "{show}");
     assert!(show.contains("install it there"), "{show}");
 }
 
@@ -81,7 +83,9 @@ fn the_advice_about_a_missing_package_is_a_command_that_works() {
     };
     let first = hint();
     assert!(
-        first.starts_with("`surely_not_installed` is not installed in the sandbox: add it to requirements.txt"),
+        first.starts_with(
+            "`surely_not_installed` is not installed in the sandbox: declare its package in requirements.txt"
+        ),
         "{first}"
     );
     let advised = first.split('`').nth(3).unwrap();
@@ -472,4 +476,120 @@ fn a_module_of_the_repository_that_the_work_deletes_is_not_advised_to_be_install
     let hint = outcome["evidence"]["hint"].as_str().unwrap();
     assert!(hint.starts_with("`till` is a module of the repository, and the result deletes or moves it"), "{hint}");
     assert!(!hint.contains("install") && !hint.contains("requirements"), "{hint}");
+}
+
+/// A world whose tests the real runners run, and work that leaves them alone.
+fn with_files(files: &[(&str, &str)]) -> World {
+    let world = World::new();
+    for (path, content) in files {
+        world.write(path, content);
+    }
+    world.commit("Tests");
+    world
+}
+
+const NODE_TEST: &str = "import test from 'node:test';\ntest('adds', () => {});\n";
+const NODE_LACKS: &str =
+    "import test from 'node:test';\nimport pad from 'no-such-package';\ntest('pads', () => pad);\n";
+const UNITTEST: &str =
+    "import unittest\n\nclass Cart(unittest.TestCase):\n    def test_adds(self):\n        self.assertEqual(1, 1)\n";
+const UNITTEST_LACKS: &str = "import unittest\nimport no_such_package\n\nclass Pad(unittest.TestCase):\n    def test_pads(self):\n        pass\n";
+
+/// The runners report a file that they cannot load as one failed test, which fails before and after any work.
+#[test]
+fn work_of_which_no_test_could_be_loaded_is_never_unchanged() {
+    let node = Command::new("node").arg("--version").output().is_ok();
+    let cases = [
+        ("node --test", "test/pad.test.mjs", NODE_LACKS, "`no-such-package`", "package.json"),
+        (
+            "python3 -m unittest discover -s tests -t .",
+            "tests/test_pad.py",
+            UNITTEST_LACKS,
+            "`no_such_package`",
+            "pyproject",
+        ),
+    ];
+    for (command, path, lacks, package, declared_in) in cases.into_iter().filter(|case| node || case.0 != "node --test")
+    {
+        let world = with_files(&[("tests/__init__.py", ""), (path, lacks)]);
+        let config = world.path().join("accept.toml");
+        std::fs::write(&config, "accept_unchanged = true\n").unwrap();
+        let args = ["--test", command, "--config", config.to_str().unwrap()];
+        let outcome =
+            world.run(&json!([{ "shell": "echo x > x" }, {}]), &args).assert_ended(1, "failed", Some("tests"));
+        let evidence = &outcome["evidence"];
+        assert_eq!(evidence["verdict"], "cannot_run", "{outcome:#}");
+        let hint = evidence["hint"].as_str().unwrap();
+        assert!(
+            hint.starts_with(&format!("{package} is not installed in the sandbox: declare its package in")),
+            "{hint}"
+        );
+        assert!(hint.contains(declared_in) && hint.contains("if it is not there; then `harvest repo add "), "{hint}");
+        let error = outcome["error"].as_str().unwrap();
+        assert!(error.contains("could not be loaded, at the base too") && error.contains(hint), "{error}");
+        assert!(!error.contains("accept_unchanged"), "{error}");
+        assert!(evidence["output"].as_str().unwrap().contains(package.trim_matches('`')), "{outcome:#}");
+        // Work that changes nothing is not to blame.
+        let idle = world.run(&json!([{ "say": "Nothing to do." }]), &args).assert_ended(0, "completed", None);
+        assert_eq!(idle["evidence"]["verdict"], "cannot_run", "{idle:#}");
+    }
+    if !node {
+        harvest_testing::skip("node is not installed");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_loaded_before_and_after_hides_tests_though_others_pass() {
+    let node = Command::new("node").arg("--version").output().is_ok();
+    let (is_no_node, is_no_python) = ("import test from 'node:test';\ntest('pads', () => {\n", "def test_pads(:\n");
+    let unittest = "python3 -m unittest discover -v -s tests -t .";
+    let cases = [
+        ("node --test", "test/pad.test.mjs", NODE_LACKS, "no-such-package"),
+        ("node --test", "test/pad.test.mjs", is_no_node, "SyntaxError: Unexpected end of input"),
+        (unittest, "tests/test_pad.py", UNITTEST_LACKS, "No module named 'no_such_package'"),
+        (unittest, "tests/test_pad.py", is_no_python, "SyntaxError: "),
+    ];
+    for (command, path, unloaded, why) in cases.into_iter().filter(|case| node || case.0 != "node --test") {
+        let (own, test) = match command == unittest {
+            true => ("tests/test_cart.py", UNITTEST),
+            false => ("test/cart.test.mjs", NODE_TEST),
+        };
+        let world = with_files(&[("tests/__init__.py", ""), (path, unloaded), (own, test)]);
+        let config = world.path().join("accept.toml");
+        std::fs::write(&config, "accept_unchanged = true\n").unwrap();
+        let args = ["--test", command, "--config", config.to_str().unwrap()];
+        let ran = world.run(&json!([{ "shell": "echo x > x" }, {}]), &args);
+        let outcome = ran.assert_ended(1, "failed", Some("tests"));
+        assert_eq!(outcome["evidence"]["verdict"], "failed", "{outcome:#}");
+        let name = if command == unittest { "tests.test_pad" } else { path };
+        assert_eq!(names(&outcome, "still_failing"), [format!("{name} [not loaded]")], "{outcome:#}");
+        let error = outcome["error"].as_str().unwrap();
+        let says = format!("; {name} could not be loaded, at the base too, so the tests there cannot be compared");
+        assert!(error.contains(&says), "{error}");
+        assert!(outcome["evidence"]["output"].as_str().unwrap().contains(why), "{outcome:#}");
+        // The work that makes it load is verified.
+        let mends = format!("cp {own} {path}");
+        let outcome = world.run(&json!([{ "shell": mends }, {}]), &args).assert_ended(0, "completed", None);
+        assert_eq!(outcome["evidence"]["verdict"], "verified", "{outcome:#}");
+        // The work that keeps another file from being loaded has broken it.
+        let breaks = format!("cp {path} {own}");
+        let outcome = world.run(&json!([{ "shell": breaks }, {}]), &args).assert_ended(1, "failed", Some("tests"));
+        assert_eq!(outcome["evidence"]["verdict"], "failed", "{outcome:#}");
+    }
+    if !node {
+        harvest_testing::skip("node is not installed");
+    }
+}
+
+#[test]
+fn a_known_cause_of_failures_that_the_base_has_too_is_told_instead_of_how_to_accept_them() {
+    let lacking = SUITE.replace("exit $status", "echo \"Error: Cannot find module 'no-such-package'\"; exit $status");
+    let world = world(&[("adds", "pass"), ("old", "fail")]);
+    world.write("suite.sh", lacking);
+    world.commit("A suite that lacks a package");
+    let outcome = run(&world, "echo x > x", &[]).assert_ended(1, "failed", Some("tests"));
+    assert_eq!(outcome["evidence"]["verdict"], "unchanged", "{outcome:#}");
+    let error = outcome["error"].as_str().unwrap();
+    let says = "fails at the result as it does at the base; `no-such-package` is not installed in the sandbox: declare";
+    assert!(error.contains(says) && !error.contains("accept_unchanged"), "{error}");
 }

@@ -3,20 +3,22 @@
 mod counts;
 mod names;
 mod tree;
+mod wholes;
 
 use harvest_core::{MissingNames, TestNames};
 
 pub use counts::{Counts, read_counts};
-pub(super) use names::is_package;
 use names::read_names;
+pub(super) use wholes::{as_passed, is_unloaded, sentence, stands_for_many};
 
 /// The names of one run are kept up to this size, so that its event stays small.
 const MOST_FAILED_BYTES: usize = 16 * 1024;
 const MOST_PASSED_BYTES: usize = 256 * 1024;
 
-/// Names within their bounds. `is_whole` is whether the output was read from its beginning.
-pub fn bounded_names(output: &str, is_whole: bool) -> TestNames {
-    let mut names = read_names(output);
+/// Names within their bounds. `is_whole` is whether the output was read from its beginning, `workspace` the folder that the tests ran
+/// in.
+pub fn bounded_names(output: &str, is_whole: bool, workspace: &str) -> TestNames {
+    let mut names = read_names(output, workspace);
     let fits = |list: &[String], most: usize| list.iter().map(|name| name.len() + 3).sum::<usize>() <= most;
     if !is_whole || !fits(&names.passed, MOST_PASSED_BYTES) || !fits(&names.skipped, MOST_PASSED_BYTES) {
         names.passed.clear();
@@ -115,9 +117,9 @@ mod tests {
             let line = |number| format!("tests/test_module.py::test_some_behaviour_of_the_product[{number}] PASSED\n");
             (0..count).map(line).collect::<String>()
         };
-        let names = bounded_names(&tests(3000), true);
+        let names = bounded_names(&tests(3000), true, "");
         assert_eq!((names.passed.len(), names.cut), (3000, false));
-        let names = bounded_names(&tests(30_000), true);
+        let names = bounded_names(&tests(30_000), true, "");
         assert_eq!((names.passed.len(), names.cut), (0, true));
     }
 
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn a_line_that_is_drawn_over_another_is_read() {
         let output = "building 1/2\rtest a ... FAILED\n\rtest b ... ok\r\n";
-        let names = bounded_names(output, true);
+        let names = bounded_names(output, true, "");
         assert_eq!((names.failed, names.passed), (vec!["a".to_owned()], vec!["b".to_owned()]));
     }
 

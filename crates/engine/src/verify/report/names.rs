@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use harvest_core::TestNames;
 
 use super::shown_lines;
-use super::tree::Tree;
+use super::tree::{Tree, without_figures};
+use super::wholes::{GO_PACKAGE, NOT_LOADED, SETUP_FAILED, WHOLE_FILE, is_load_error, is_node_file, split};
 
 /// Longer names are cut.
 const LONGEST: usize = 300;
@@ -24,7 +25,9 @@ pub(super) enum Outcome {
 /// One test in one line.
 pub(super) type Told = (Outcome, String);
 
-pub fn read_names(output: &str) -> TestNames {
+/// `workspace` is the folder that the runner ran in; names of files in it are told without it.
+pub fn read_names(output: &str, workspace: &str) -> TestNames {
+    let within = format!("{}/", workspace.trim_end_matches('/'));
     let mut found: BTreeMap<String, Outcome> = BTreeMap::new();
     let (mut tree, mut sections) = (Tree::default(), Sections::default());
     for line in shown_lines(output) {
@@ -32,10 +35,12 @@ pub fn read_names(output: &str) -> TestNames {
         let told = read_line(&line).or_else(|| sections.read(&line)).or_else(|| tree.read(&line));
         let Some((outcome, name)) = told else { continue };
         let name = sections.titled(&line, name);
-        let name: String = name.trim().chars().take(LONGEST).collect();
-        if name.is_empty() {
+        let (plain, ending) = sections.without_ending(&line, outcome, &name);
+        let plain = plain.strip_prefix(&within).unwrap_or(plain);
+        if plain.is_empty() {
             continue;
         }
+        let name = plain.chars().take(LONGEST).chain(ending.chars()).collect();
         // A test that several programs have, or that was tried again, failed if it failed once.
         let known = found.entry(name).or_insert(outcome);
         if outcome == Outcome::Failed || (*known == Outcome::Skipped && outcome == Outcome::Passed) {
@@ -75,14 +80,6 @@ fn without_repeats(mut failed: Vec<String>) -> Vec<String> {
     failed
 }
 
-/// Whether the name is that of a Go package that failed as a whole, and of no test.
-pub(in crate::verify) fn is_package(name: &str) -> bool {
-    GO_PACKAGE.iter().any(|ending| name.ends_with(ending))
-}
-
-/// What stands behind the name of a Go package that failed as a whole.
-const GO_PACKAGE: [&str; 3] = [" [build failed]", " [setup failed]", " [failed]"];
-
 /// Formats that need no context.
 fn read_line(line: &str) -> Option<Told> {
     let trimmed = line.trim();
@@ -93,6 +90,11 @@ fn read_line(line: &str) -> Option<Told> {
 
 fn told(outcome: Outcome, name: &str) -> Option<Told> {
     Some((outcome, name.to_owned()))
+}
+
+/// A file or module whose tests did not run.
+fn not_loaded(name: &str) -> Option<Told> {
+    Some((Outcome::Failed, format!("{name}{NOT_LOADED}")))
 }
 
 /// `test module::name ... ok`
@@ -129,7 +131,7 @@ fn nextest(line: &str) -> Option<Told> {
 }
 
 /// `tests/test_a.py::test_x PASSED [ 50%]`, `FAILED tests/test_a.py::test_x - assert …` and, side by side,
-/// `[gw0] [ 50%] PASSED tests/test_a.py::test_x`.
+/// `[gw0] [ 50%] PASSED tests/test_a.py::test_x`. Of a file that cannot be imported `ERROR tests/test_a.py - …`.
 fn pytest(line: &str) -> Option<Told> {
     let outcome = |word: &str| match word {
         "PASSED" | "XPASS" => Some(Outcome::Passed),
@@ -141,12 +143,19 @@ fn pytest(line: &str) -> Option<Told> {
         Some(rest) => rest.split_once("] [")?.1.split_once("] ")?.1,
         None => line,
     };
+    let heading = line.trim_matches('_').trim();
+    if let Some(name) = heading.strip_prefix("ERROR collecting ").filter(|name| name.ends_with(".py")) {
+        return not_loaded(name);
+    }
     if let Some((word, rest)) = line.split_once(' ')
         && let Some(outcome) = outcome(word)
     {
         let name = rest.split_once(" - ").map_or(rest, |(name, _)| name);
-        let is_test = name.contains(".py::") || (word == "ERROR" && name.ends_with(".py"));
-        return if is_test { told(outcome, name) } else { None };
+        return match name.contains(".py::") {
+            true => told(outcome, name),
+            false if word == "ERROR" && name.ends_with(".py") => not_loaded(name),
+            false => None,
+        };
     }
     let (name, _) = line.split_once(".py::")?;
     if name.contains(' ') {
@@ -162,15 +171,23 @@ fn pytest(line: &str) -> Option<Told> {
     })
 }
 
-/// `test_x (module.Class.test_x) ... ok` and, of those that failed, `FAIL: test_x (module.Class.test_x)`.
+/// `test_x (module.Class.test_x) ... ok` and, of those that failed, `FAIL: test_x (module.Class.test_x)`. A module that cannot be
+/// imported is `ERROR: module (unittest.loader._FailedTest.module)`, and so it was without the last word.
 fn unittest(line: &str) -> Option<Told> {
+    const LOADER: [&str; 2] = ["unittest.loader._FailedTest.", "unittest.loader.ModuleImportFailure."];
     let full = |name: &str, rest: &str| {
         let (place, rest) = rest.split_once(')')?;
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '<' | '>');
-        if name.is_empty() || name.contains(' ') || !place.contains('.') || !place.chars().all(plain) {
+        let is_set_up = matches!(name, "setUpClass" | "setUpModule");
+        if name.is_empty() || name.contains(' ') || !place.chars().all(plain) || !(is_set_up || place.contains('.')) {
             return None;
         }
-        let name = if place.ends_with(&format!(".{name}")) { place.to_owned() } else { format!("{place}.{name}") };
+        let whole = if place.ends_with(&format!(".{name}")) { place.to_owned() } else { format!("{place}.{name}") };
+        let name = match LOADER.iter().find_map(|loader| whole.strip_prefix(loader)) {
+            Some(module) => format!("{module}{NOT_LOADED}"),
+            None if is_set_up => format!("{place}{SETUP_FAILED}"),
+            None => whole,
+        };
         Some((name, rest.to_owned()))
     };
     for word in ["FAIL: ", "ERROR: "] {
@@ -262,7 +279,13 @@ fn failures(line: &str) -> Option<Told> {
         return if name.contains(" › ") { told(Outcome::Failed, name) } else { None };
     }
     if let Some(name) = line.strip_prefix("FAIL  ") {
-        return if name.contains(" > ") { told(Outcome::Failed, name) } else { None };
+        // A file that cannot be loaded is told with its path: `FAIL  a.test.ts [ a.test.ts ]`.
+        let file = name.strip_suffix(" ]").and_then(|name| name.rsplit_once(" [ "));
+        return match file.filter(|(name, path)| name.ends_with(path)) {
+            Some((name, _)) => not_loaded(name),
+            None if name.contains(" > ") => told(Outcome::Failed, name),
+            None => None,
+        };
     }
     if let Some(rest) = line.strip_prefix("rspec ./") {
         return rest.split_once(" # ").and_then(|(_, name)| told(Outcome::Failed, name));
@@ -295,7 +318,7 @@ fn tap(line: &str) -> Option<Told> {
     told(outcome, name.trim_end_matches(" {"))
 }
 
-/// Lists of what did not pass, under a heading that says why: PHPUnit and Minitest.
+/// What earlier lines say about the next ones, such as a heading above a list of failures.
 #[derive(Debug, Default)]
 struct Sections {
     phpunit: Option<Outcome>,
@@ -304,11 +327,25 @@ struct Sections {
     go_test_failed: bool,
     /// The test of tape whose assertions are being told of; `None` before TAP begins.
     tape_title: Option<String>,
+    /// The file that Jest tells about.
+    jest_file: Option<String>,
+    /// Since the last outcome at the margin of TAP there were some below it.
+    has_subtests: bool,
+    /// Since the last outcome at the margin something was printed that tells of a file that cannot be loaded.
+    has_load_error: bool,
 }
 
 impl Sections {
     /// Remembers what has to be known when a later line is read.
     fn notice(&mut self, line: &str) {
+        if let Some(file) = line.strip_prefix("FAIL ").filter(|rest| !rest.starts_with(' ')) {
+            self.jest_file = Some(without_figures(file).to_owned());
+        } else if line.starts_with("PASS ") {
+            self.jest_file = None;
+        }
+        self.has_load_error |= is_load_error(line);
+        let is_outcome = ["ok ", "not ok "].iter().any(|start| line.trim_start().starts_with(start));
+        self.has_subtests |= is_outcome && line.starts_with(' ');
         self.go_test_failed |= line.trim_start().starts_with("--- FAIL: ");
         if line == "TAP version 13" {
             self.tape_title = Some(String::new());
@@ -325,6 +362,24 @@ impl Sections {
         match &self.tape_title {
             Some(title) if is_assertion && !title.is_empty() => format!("{title}{SEPARATOR}{name}"),
             _ => name,
+        }
+    }
+
+    /// The name, and what stands behind it if it is that of a file, module or package that failed as a whole. `node --test` and
+    /// node-tap tell of a file as of a test. Where its tests run, they are told above it, or instead of it.
+    fn without_ending<'n>(&mut self, line: &str, outcome: Outcome, name: &'n str) -> (&'n str, &'static str) {
+        let (plain, ending) = split(name.trim());
+        if line.starts_with(char::is_whitespace) {
+            return (plain, ending);
+        }
+        let is_tap = line.starts_with("not ok ") || line.starts_with("ok ");
+        let has_subtests = std::mem::take(&mut self.has_subtests) && is_tap;
+        let has_load_error = std::mem::take(&mut self.has_load_error);
+        let is_file = is_tap && outcome == Outcome::Failed && !has_subtests && is_node_file(plain);
+        match is_file || ending == WHOLE_FILE {
+            true if has_load_error => (plain, NOT_LOADED),
+            true => (plain, WHOLE_FILE),
+            false => (plain, ending),
         }
     }
 
@@ -357,6 +412,9 @@ impl Sections {
         let line = line.trim();
         if let Some(told) = self.go_package(line) {
             return Some(told);
+        }
+        if line == "● Test suite failed to run" {
+            return self.jest_file.as_deref().and_then(not_loaded);
         }
         if let Some(rest) = line.strip_prefix("There was ").or_else(|| line.strip_prefix("There were ")) {
             self.phpunit = match rest.split_once(' ')?.1.trim_end_matches(':') {
@@ -415,7 +473,7 @@ mod tests {
                 "tests/test_a.py::test_x PASSED                    [ 33%]\ntests/test_a.py::test_y[a b] FAILED   [ 66%]\ntests/test_a.py::test_z SKIPPED (later)  [100%]\nFAILED tests/test_a.py::test_y[a b] - assert 1 == 2\nERROR tests/test_b.py",
                 names(
                     &["tests/test_a.py::test_x"],
-                    &["tests/test_a.py::test_y[a b]", "tests/test_b.py"],
+                    &["tests/test_a.py::test_y[a b]", "tests/test_b.py [not loaded]"],
                     &["tests/test_a.py::test_z"],
                 ),
             ),
@@ -499,7 +557,7 @@ mod tests {
             ),
         ];
         for (runner, output, expected) in cases {
-            assert_eq!(read_names(output), expected, "{runner}");
+            assert_eq!(read_names(output, ""), expected, "{runner}");
         }
     }
 
@@ -535,7 +593,7 @@ mod tests {
             (recorded!("vitest-v"), "v2/x.test.mjs > sum > adds", "v2/x.test.mjs > sum > fails"),
         ];
         for ((runner, output), passed, failed) in runs {
-            let names = read_names(output);
+            let names = read_names(output, "");
             assert_eq!((names.passed.join(" "), names.failed.join(" ")), (passed.into(), failed.into()), "{runner}");
             let counts = super::super::read_counts(output);
             assert!(
@@ -559,6 +617,6 @@ mod tests {
     #[test]
     fn prose_names_no_test() {
         let output = "ok then\nerror: no such file\n1) read this\nFAILED to connect\nrunning at 12 (see a.b) ... fine";
-        assert_eq!(read_names(output), TestNames::default());
+        assert_eq!(read_names(output, ""), TestNames::default());
     }
 }

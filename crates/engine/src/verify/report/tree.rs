@@ -2,6 +2,7 @@
 //! Vitest, Node.js, TestDox and Bats.
 
 use super::names::{Outcome, SEPARATOR, Told};
+use super::wholes::{WHOLE_FILE, is_node_file};
 
 /// Marks before a test. Mocha numbers those that failed.
 const PASSED: &[char] = &['✓', '✔', '√'];
@@ -41,8 +42,11 @@ impl Tree {
             }
         }
         let mark = mark(text, indent);
+        // A suite of Node.js is told again below its tests.
+        let mut is_suite = false;
         while self.above.last().is_some_and(|(above, _)| *above >= indent) {
-            self.above.pop();
+            let title = self.above.pop();
+            is_suite |= mark.is_some_and(|(_, name)| title.is_some_and(|(at, title)| at == indent && title == name));
         }
         let Some((outcome, name)) = mark else {
             let starts = AT_MARGIN.iter().find_map(|start| text.strip_prefix(start));
@@ -51,6 +55,13 @@ impl Tree {
             }
             return None;
         };
+        if outcome == Outcome::Failed
+            && !is_suite
+            && self.above.is_empty()
+            && let Some(file) = whole_file(text, name)
+        {
+            return Some((outcome, format!("{file}{WHOLE_FILE}")));
+        }
         let titles = self.above.iter().map(|(_, title)| title.as_str());
         Some((outcome, titles.chain([name]).collect::<Vec<_>>().join(SEPARATOR)))
     }
@@ -62,6 +73,23 @@ fn is_end(text: &str) -> bool {
     let counted = words.next().is_some_and(|word| word.parse::<u64>().is_ok());
     let summary = counted && matches!(words.next(), Some("passing" | "failing"));
     summary || text == "✖ failing tests:" || (text.chars().count() > 2 && text.chars().all(|c| c == '─'))
+}
+
+/// The file that a failed line at the top of the tree is about: `✖ test/a.test.js (262ms)` of Node.js, and of AVA
+/// `✘ No tests found in test/a.js` and `✘ test/a.js exited with a non-zero exit code: 1`.
+fn whole_file<'n>(text: &str, name: &'n str) -> Option<&'n str> {
+    if text.starts_with('✖') && is_node_file(name) {
+        return Some(name);
+    }
+    let of_ava = match name.strip_prefix("No tests found in ") {
+        Some(rest) => rest.split(", ").next(),
+        None => name.split_once(" exited ").filter(|(_, why)| is_end_of_worker(why)).map(|(file, _)| file),
+    };
+    of_ava.filter(|file| is_node_file(file))
+}
+
+fn is_end_of_worker(why: &str) -> bool {
+    why.starts_with("with a non-zero exit code: ") || why.starts_with("due to ")
 }
 
 fn mark(text: &str, indent: usize) -> Option<(Outcome, &str)> {
@@ -85,7 +113,7 @@ fn mark(text: &str, indent: usize) -> Option<(Outcome, &str)> {
 }
 
 /// Without what differs from run to run: `(5 ms)`, `5ms`, `(0.5s)`, `# SKIP`, `(3 tests | 1 failed)`.
-fn without_figures(name: &str) -> &str {
+pub(super) fn without_figures(name: &str) -> &str {
     let mut name = name.split(" # ").next().unwrap_or(name).trim_end();
     loop {
         let bracketed = name.rsplit_once(" (").filter(|(_, last)| {
