@@ -82,7 +82,7 @@ fn a_build_with_a_lockfile_ends_with_the_reason_when_a_registry_cannot_be_reache
         "name": "shop", "version": "1.0.0", "lockfileVersion": 3, "requires": true,
         "packages": { "": top, "node_modules/pear": pear },
     });
-    world.write("package-lock.json", &lock.to_string());
+    world.write("package-lock.json", lock.to_string());
     world.commit("Lock the pears");
     let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
     let error = built(&world, &config);
