@@ -25,7 +25,7 @@ pub enum What {
     /// A pull request is over.
     Closed { pull: Place, merged: bool },
     /// A check of a commit failed.
-    CheckFailed { commit: String, name: String, pulls: Vec<u64> },
+    CheckFailed { commit: String, name: String, pulls: Vec<Checked> },
     /// Someone has reviewed.
     Reviewed { pull: Place, review: u64, verdict: Verdict, text: String },
     /// A branch has moved.
@@ -43,6 +43,14 @@ pub struct Place {
     /// Who opened it.
     pub author: String,
     pub is_pull_request: bool,
+}
+
+/// A pull request that a check is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    pub number: u64,
+    /// Where people look at it, as the forge spells it.
+    pub url: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

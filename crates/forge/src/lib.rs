@@ -25,7 +25,7 @@ use harvest_workspace::{Git, Mirror};
 
 pub use closed::ClosedFolders;
 pub use error::Error;
-pub use happening::{Happening, Place, Verdict, What};
+pub use happening::{Checked, Happening, Place, Verdict, What};
 pub use hosting::{
     Comment, FailedCheck, Hosting, Proposal, PullRequest, PullRequestState, Remark, Review, Standing, Thread,
 };

@@ -70,6 +70,12 @@ impl Host {
         normal(&format!("{}/{repository}", self.web))
     }
 
+    /// The page of a pull request, with the capital letters that the repository is given with: links are kept as GitHub spells
+    /// them.
+    pub(super) fn pull_request(&self, repository: &Repository, number: u64) -> String {
+        format!("{}/{repository}/pull/{number}", self.web)
+    }
+
     pub(super) fn clone_url(&self, repository: &Repository) -> String {
         format!("{}/{repository}.git", self.web)
     }

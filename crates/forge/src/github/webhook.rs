@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::address::{Host, Repository};
-use crate::happening::{Happening, Place, Verdict, What};
+use crate::happening::{Checked, Happening, Place, Verdict, What};
 
 /// The header with the signature, and those that say what comes and under which number.
 pub const SIGNATURE: &str = "x-hub-signature-256";
@@ -101,7 +101,9 @@ impl Listener {
                 if !matches!(run["conclusion"].as_str(), Some("failure" | "timed_out")) {
                     return None;
                 }
-                let pulls = run["pull_requests"].as_array()?.iter().filter_map(|pull| pull["number"].as_u64());
+                let checked = |number| Checked { number, url: self.host.pull_request(&repository, number) };
+                let pulls =
+                    run["pull_requests"].as_array()?.iter().filter_map(|pull| pull["number"].as_u64().map(checked));
                 What::CheckFailed {
                     commit: run["head_sha"].as_str()?.to_owned(),
                     name: run["name"].as_str()?.to_owned(),
@@ -287,6 +289,17 @@ mod tests {
         let mut payload = json!({ "action": action, "repository": { "full_name": "ada/shop" }, "sender": sender });
         payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         payload
+    }
+
+    #[test]
+    fn a_failed_check_names_its_pull_request_as_github_spells_it() {
+        let run = json!({ "conclusion": "failure", "head_sha": "a", "name": "ci", "pull_requests": [{ "number": 7 }] });
+        let mut payload = event("completed", &json!({ "login": "ci", "type": "Bot" }), &json!({ "check_run": run }));
+        payload["repository"]["full_name"] = json!("Ada/Shop");
+        let told = listener().translate("check_run", payload.to_string().as_bytes()).unwrap().unwrap();
+        let What::CheckFailed { pulls, .. } = told.what else { panic!("{told:?}") };
+        assert_eq!(pulls, [Checked { number: 7, url: "https://github.com/Ada/Shop/pull/7".to_owned() }]);
+        assert_eq!(told.repository, "https://github.com/ada/shop");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use harvest_core::{CHECKS_AUTHOR, Code, SessionId, Stopping, TaskStatus, Trust, is_automatic};
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
-use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
+use harvest_forge::{Checked, Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
 use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanVerdict, QuotaExceeded, describe};
 
 use super::ask::{self, Wanted};
@@ -217,10 +217,9 @@ impl Acting<'_> {
         Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
     }
 
-    async fn check_failed(&self, commit: &str, pulls: &[u64]) -> Result<String, Trouble> {
-        for number in pulls {
-            let url = format!("{}/pull/{number}", self.forge.name());
-            let Some(link) = self.ours(&url).await? else { continue };
+    async fn check_failed(&self, commit: &str, pulls: &[Checked]) -> Result<String, Trouble> {
+        for Checked { number, url } in pulls {
+            let Some(link) = self.ours(url).await? else { continue };
             let pull = self.hosting.pull_request(*number).await?;
             if pull.head != commit || pull.state != PullRequestState::Open {
                 return Ok("ignored: the branch has newer commits".to_owned());
