@@ -59,7 +59,8 @@ fn find(output: &str, most_lines: usize, most_bytes: usize) -> Option<String> {
     let lines: Vec<String> = shown_lines(output).map(|line| line.trim_end().to_owned()).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let mut failures = failures(&lines);
-    for failure in failures.iter_mut().filter(|failure| is_of_file(failure)) {
+    // Each is looked for in the whole output, so only for those that can be shown.
+    for failure in failures.iter_mut().take(most_lines).filter(|failure| is_of_file(failure)) {
         let thrown = thrown_by(failure[0], &lines);
         failure.splice(1..1, thrown);
     }
@@ -127,8 +128,8 @@ fn is_of_file(failure: &[&str]) -> bool {
 
 /// What a file threw, which `node --test` prints above the line that names it: the place and the message.
 fn thrown_by<'o>(first: &str, lines: &[&'o str]) -> Vec<&'o str> {
-    let named = |line: &str| without_number(line.trim()).to_owned();
-    let Some(at) = lines.iter().position(|line| named(line) == named(first)) else { return Vec::new() };
+    let name = without_number(first.trim());
+    let Some(at) = lines.iter().position(|line| without_number(line.trim()) == name) else { return Vec::new() };
     let is_edge = |line: &str| {
         let line = line.trim();
         (ends_failure(line) && !line.starts_with("# Subtest: ")) || line == "..." || line.starts_with("TAP version ")
@@ -275,6 +276,16 @@ mod tests {
 
     fn chosen(output: &str) -> String {
         choose(output, LINES, BYTES)
+    }
+
+    #[test]
+    fn a_great_many_files_that_failed_are_looked_into_as_far_as_they_are_shown() {
+        let failures: String = (0..40_000).map(|number| format!("✖ t{number}.js\n  'test failed'\n")).collect();
+        let output = format!("{failures}{}", "and no more\n".repeat(1000));
+        let began = std::time::Instant::now();
+        let told = tail(&output, 8 * 1024);
+        assert!(told.starts_with("✖ t0.js\n") && told.contains(" more failures\n…\n"), "{told}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]
