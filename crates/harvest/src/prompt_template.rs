@@ -19,6 +19,8 @@ use crate::view::clean;
 const MOST_STATEMENTS: usize = 100;
 const MOST_TOKENS: usize = 50;
 const STATEMENTS: [&str; 4] = ["if", "elif", "else", "endif"];
+/// Words of the template engine that are no names: they search values, or test them.
+const OPERATORS: [&str; 2] = ["in", "is"];
 
 fn jinja() -> Jinja<'static> {
     let mut jinja = Jinja::new();
@@ -47,13 +49,18 @@ fn check(prompt: &str) -> Result<(), Failure> {
         let help = "use only {{ name }} and {% if name == \"value\" %} … {% elif … %} … {% else %} … {% endif %}";
         Failure::refused(Code::BadPrompt, message, help)
     };
-    let (mut statements, mut tokens, mut is_keyword) = (0, 0, false);
+    let (mut statements, mut tokens, mut is_keyword, mut is_name) = (0, 0, false, false);
     for token in tokenize(prompt, false, SyntaxConfig::default()) {
         let (token, span) = token.map_err(|error| not_a_template(&error))?;
         let line = span.start_line;
         tokens += 1;
         match token {
-            Token::TemplateData(_) | Token::VariableStart | Token::VariableEnd | Token::BlockEnd => tokens = 0,
+            Token::TemplateData(_) | Token::BlockEnd => tokens = 0,
+            Token::VariableStart => (tokens, is_name) = (0, true),
+            Token::VariableEnd => (tokens, is_name) = (0, false),
+            // One name and no condition: a prompt has room for many, and each would cost as much as its values are long.
+            Token::Ident(_) if is_name && tokens == 1 => {}
+            _ if is_name => return Err(refuse(line, "more than a name in {{ … }}".to_owned())),
             Token::BlockStart => {
                 (tokens, is_keyword) = (0, true);
                 statements += 1;
@@ -66,6 +73,9 @@ fn check(prompt: &str) -> Result<(), Failure> {
                 if !STATEMENTS.contains(&word) {
                     return Err(refuse(line, format!("the statement `{}`", clean(word))));
                 }
+            }
+            Token::Ident(word) if OPERATORS.contains(&word) => {
+                return Err(refuse(line, format!("the word `{word}`")));
             }
             Token::Ident(_) | Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Eq | Token::Ne => {}
             other => return Err(refuse(line, other.to_string())),
@@ -197,18 +207,23 @@ mod tests {
     #[test]
     fn a_template_neither_loops_nor_computes() {
         for (prompt, what) in [
-            ("{{ 'xxxxxxxxxx' * 10000000 }}", "line 1 has `*`"),
+            ("{{ 'xxxxxxxxxx' * 10000000 }}", "line 1 has more than a name in {{ … }}"),
+            ("{{ a in b }}", "more than a name in {{ … }}"),
+            ("{{ a == b }}", "more than a name in {{ … }}"),
+            ("{{ a | upper }}", "more than a name in {{ … }}"),
             ("a\n{% for a in [0] * 10000000 %}{% endfor %}", "line 2 has the statement `for`"),
             ("{% set a = 'x' %}", "the statement `set`"),
             ("{% with a = 'x' %}{% endwith %}", "the statement `with`"),
-            ("{{ [1, 2] }}", "`[`"),
-            ("{{ a ~ a }}", "`~`"),
-            ("{{ a + a }}", "`+`"),
-            ("{{ range(9) }}", "`(`"),
-            ("{{ a | upper }}", "`|`"),
-            ("{{ a.b }}", "`.`"),
-            ("{{ 2 ** 100 }}", "`**`"),
-            (&format!("{{{{ a{} }}}}", " and a".repeat(100_000)), "more than 50 words in one place"),
+            ("{% if a in b %}{% endif %}", "the word `in`"),
+            ("{% if a is string %}{% endif %}", "the word `is`"),
+            ("{% if [1, 2] %}{% endif %}", "`[`"),
+            ("{% if a ~ a %}{% endif %}", "`~`"),
+            ("{% if a + a %}{% endif %}", "`+`"),
+            ("{% if range(9) %}{% endif %}", "`(`"),
+            ("{% if a | length %}{% endif %}", "`|`"),
+            ("{% if a.b %}{% endif %}", "`.`"),
+            ("{% if 2 ** 100 %}{% endif %}", "`**`"),
+            (&format!("{{% if a{} %}}", " and a".repeat(100_000)), "more than 50 words in one place"),
             (&format!("{{% if {} a %}}b{{% endif %}}", "not ".repeat(100)), "more than 50 words in one place"),
             (&"{% if a %}".repeat(100_000), "the statement after the first 100"),
         ] {
@@ -218,7 +233,7 @@ mod tests {
             // One that was stored earlier is refused when it is used.
             assert_eq!(render("upgrade", prompt, &[]).unwrap_err().message, failure.message);
         }
-        let chosen = "{% if a == 'x' and not b %}X{% elif b in 'yz' %}Y{% else %}{{ a }}{# as it is #}{% endif %}";
+        let chosen = "{% if a == 'x' and not b %}X{% elif b == 'y' %}Y{% else %}{{ a }}{# as it is #}{% endif %}";
         assert_eq!(filled(chosen, &[("a", "w"), ("b", "w")]), Ok("w".into()));
         assert_eq!(filled(chosen, &[("a", "w"), ("b", "y")]), Ok("Y".into()));
     }
