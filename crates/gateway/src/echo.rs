@@ -218,6 +218,8 @@ mod tests {
             KEY.replace('/', "\\/"),
             KEY.replace('=', "\\u003d"),
             KEY.replace('+', "\\u002B"),
+            // And into JSON in a string of JSON.
+            KEY.replace('=', "\\\\u003d"),
         ] {
             let clean = Echo::of(KEY).unwrap().without(Bytes::from(text.clone()));
             let clean = String::from_utf8(clean.to_vec()).unwrap();

@@ -36,7 +36,7 @@ pub(crate) fn forms(secret: &str) -> BTreeSet<String> {
 
 fn add_forms(text: &str, forms: &mut BTreeSet<String>) {
     forms.insert(text.to_owned());
-    add_json(text, forms);
+    forms.extend(in_json(text));
     for kept in URL_KEPT {
         forms.extend([Hex::Upper, Hex::Lower].map(|hex| url_encoded(text, kept, hex, "%20")));
     }
@@ -50,17 +50,10 @@ fn add_forms(text: &str, forms: &mut BTreeSet<String>) {
     add_base64(text.as_bytes(), forms);
 }
 
-/// The text as it stands inside a JSON string, and inside a JSON string inside a JSON string.
-fn add_json(text: &str, forms: &mut BTreeSet<String>) {
-    for escaped in in_json(text) {
-        forms.insert(PLAIN.escape(&escaped));
-        forms.insert(escaped);
-    }
-}
-
-/// A text as different programs write it into a JSON string.
+/// A text as different programs write it into a JSON string, and that string into another one, as answers of tools are.
 pub fn in_json(text: &str) -> BTreeSet<String> {
-    WRITERS.iter().map(|writer| writer.escape(text)).collect()
+    let escaped = WRITERS.iter().map(|writer| writer.escape(text));
+    escaped.flat_map(|escaped| [PLAIN.escape(&escaped), escaped]).collect()
 }
 
 /// Which characters a writer of JSON escapes although it need not.
