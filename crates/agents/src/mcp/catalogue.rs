@@ -128,8 +128,12 @@ impl Definition {
                 (None, _) => return Err("set `command = \"npx\"` with `args`, or `url = \"https://…\"`".to_owned()),
             },
         };
-        // The hosts and the key of a preset are for its own program. Another gets only what its own table names.
-        if let Some(base) = base.filter(|base| base.at != at) {
+        // The hosts and the key of a preset are for its own program, as it is started there: variables can make another of it.
+        // Another gets only what its own table names.
+        let is_another = |base: &McpServer| {
+            base.at != at || self.environment.iter().any(|(name, value)| base.environment.get(name) != Some(value))
+        };
+        if let Some(base) = base.filter(|base| is_another(base)) {
             let names_hosts = self.hosts.is_some() || base.hosts.is_empty();
             let names_key = self.credential.is_some() || base.credential.is_none();
             let missing = match (names_hosts, names_key) {
@@ -139,7 +143,7 @@ impl Definition {
             };
             if let Some((field, hint)) = missing {
                 return Err(format!(
-                    "it starts or reaches something else than its preset, so it must set `{field}` itself ({hint})"
+                    "it changes what its preset starts or reaches, so it must set `{field}` itself ({hint})"
                 ));
             }
         }
