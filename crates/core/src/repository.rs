@@ -8,8 +8,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 const GITHUB: &str = "github.com";
+/// GitHub's host for SSH on the port of HTTPS, for networks that let nothing else out. Addresses keep it.
+const GITHUB_SSH: &str = "ssh.github.com";
+const GITHUB_SSH_PORT: u16 = 443;
 /// Other hosts of GitHub itself where repositories are reached.
-const ALSO_GITHUB: [&str; 2] = ["www.github.com", "ssh.github.com"];
+const ALSO_GITHUB: [&str; 2] = ["www.github.com", GITHUB_SSH];
 
 /// A repository, whichever of its addresses it was named by; shown as one of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,7 +207,7 @@ impl Remote {
 
     /// Without what says nothing. On GitHub capital letters, `.git` and the way of writing an SSH address say nothing either.
     fn settled(mut self) -> Self {
-        if ALSO_GITHUB.contains(&self.host.as_str()) {
+        if ALSO_GITHUB.contains(&self.host.as_str()) && !self.is_on_ssh_host_of_github() {
             (self.host, self.port) = (GITHUB.to_owned(), None);
         }
         self.port = self.port.filter(|port| *port != self.protocol.port());
@@ -215,16 +218,24 @@ impl Remote {
         self
     }
 
+    fn is_on_ssh_host_of_github(&self) -> bool {
+        self.protocol.is_ssh() && self.host == GITHUB_SSH && self.port.is_none_or(|port| port == GITHUB_SSH_PORT)
+    }
+
     fn repository_on_github(&self) -> Option<String> {
-        let is_usual = self.user.as_deref().is_none_or(|user| user == "git") && self.port.is_none();
+        let is_there = (self.host == GITHUB && self.port.is_none()) || self.is_on_ssh_host_of_github();
+        let is_usual = self.user.as_deref().is_none_or(|user| user == "git") && is_there;
         let path = self.path.trim_matches('/').to_ascii_lowercase();
         let path = path.strip_suffix(".git").unwrap_or(&path);
-        let (owner, name) = path.split_once('/').filter(|_| is_usual && self.host == GITHUB)?;
+        let (owner, name) = path.split_once('/').filter(|_| is_usual)?;
         (!owner.is_empty() && !name.is_empty() && !name.contains('/')).then(|| path.to_owned())
     }
 
     /// The address that stands for all of its place. A port of its own, or a user who is not `git`, may lead to something else.
     fn representative(mut self) -> Self {
+        if self.is_on_ssh_host_of_github() {
+            (self.host, self.port) = (GITHUB.to_owned(), None);
+        }
         if let Some(path) = self.path.strip_suffix(".git") {
             self.path = path.to_owned();
         }
@@ -247,8 +258,15 @@ impl Remote {
         let users = [self.user.clone(), Some("git".to_owned()), None];
         let each = protocols.into_iter().flat_map(|protocol| users.iter().map(move |user| (protocol, user)));
         let each = each.filter(|(protocol, _)| *protocol != Protocol::Scp || self.port.is_none());
-        let named = each.map(|(protocol, user)| Self { protocol, user: user.clone(), ..self.clone() });
-        named.flat_map(|one| [Self { path: format!("{}.git", one.path), ..one.clone() }, one]).collect()
+        let mut named: Vec<Self> =
+            each.map(|(protocol, user)| Self { protocol, user: user.clone(), ..self.clone() }).collect();
+        if self.host == GITHUB && self.port.is_none() {
+            let by_ssh: Vec<Self> = named.iter().filter(|one| one.protocol == Protocol::Ssh).cloned().collect();
+            for port in [None, Some(GITHUB_SSH_PORT)] {
+                named.extend(by_ssh.iter().map(|one| Self { host: GITHUB_SSH.to_owned(), port, ..one.clone() }));
+            }
+        }
+        named.into_iter().flat_map(|one| [Self { path: format!("{}.git", one.path), ..one.clone() }, one]).collect()
     }
 }
 
@@ -355,6 +373,8 @@ mod tests {
             "git@github.com:ada/shop.git",
             "ssh://git@github.com/Ada/shop",
             "ssh://git@ssh.github.com:443/ada/shop.git",
+            "ssh://ssh.github.com/Ada/shop",
+            "git@ssh.github.com:ada/shop.git",
             "git://github.com/ada/shop",
             "github:Ada/shop",
         ],
@@ -417,6 +437,8 @@ mod tests {
             ("git@git.test:/srv/shop.git", "ssh://git@git.test/srv/shop.git"),
             ("git@github.com:Ada/Shop.git", "ssh://git@github.com/ada/shop"),
             ("https://github.com/Ada/Shop", "https://github.com/ada/shop"),
+            ("ssh://git@ssh.github.com:443/Ada/Shop.git", "ssh://git@ssh.github.com:443/ada/shop"),
+            ("ssh://git@ssh.github.com:2222/Ada/Shop.git", "ssh://git@github.com/ada/shop"),
             ("https://github.com/Ada/Shop/tree/Main", "https://github.com/Ada/Shop/tree/Main"),
             ("ext::sh -c x", "ext::sh -c x"),
             ("https://", "https://"),

@@ -16,7 +16,7 @@ mod hosting;
 mod local;
 mod remote;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -160,7 +160,9 @@ impl Forges {
         }
         if let Some(path) = remote::file_path(text) {
             self.closed.check(&path)?;
-            remote::file_path(&spelled(text)).map_or(Ok(()), |found| self.closed.check(&found))?;
+            if let Some(found) = remote::file_path(&spelled(text)) {
+                self.check_where_git_looks(&found).await?;
+            }
         }
         if text.starts_with("github:") {
             let public = github::Host::new(None)?;
@@ -169,6 +171,23 @@ impl Forges {
             return open(&format!("{}/{repository}", public.web()), self.git.clone()).await;
         }
         open(text, self.git.clone()).await
+    }
+
+    /// Git opens the path of a `file:` address with and without `.git` behind it, and follows a file in place of a `.git` folder.
+    async fn check_where_git_looks(&self, path: &Path) -> Result<(), Error> {
+        let with_suffix = || {
+            let mut path = path.as_os_str().to_owned();
+            path.push(".git");
+            PathBuf::from(path)
+        };
+        for path in [path.to_owned(), with_suffix()] {
+            self.closed.check(&path)?;
+            // Where nothing can be opened, git reads nothing either, and says so itself.
+            if let Ok(local) = Local::open(&path, self.git.clone()).await {
+                local.folders().into_iter().try_for_each(|folder| self.closed.check(folder))?;
+            }
+        }
+        Ok(())
     }
 
     /// A repository that is hosted where this installation has an account. Never a path.

@@ -1,6 +1,6 @@
 //! Where a GitHub is, and which of its repositories is meant.
 
-use harvest_core::repository::normal;
+use harvest_core::repository::{Place, normal};
 
 use crate::Error;
 
@@ -60,7 +60,8 @@ impl Host {
         if let Some(path) = text.strip_prefix("github:") {
             return Repository::parse(path);
         }
-        let text = normal(text);
+        // Of GitHub itself, the place tells every address; another server may be reached over HTTP, which a place leaves out.
+        let text = if self.web == PUBLIC { Place::of(text).into_string() } else { normal(text) };
         let prefixes = [format!("{}/", self.web), format!("ssh://git@{host}/"), format!("git@{host}:")];
         Repository::parse(prefixes.iter().find_map(|prefix| text.strip_prefix(prefix.as_str()))?)
     }
@@ -132,6 +133,7 @@ mod tests {
             "git@github.com:ada/shop.git",
             "ssh://git@github.com/ada/shop",
             "http://www.github.com/Ada/Shop",
+            "ssh://git@ssh.github.com:443/ada/shop.git",
         ] {
             assert_eq!(host.repository(text).map(|found| found.to_string()).as_deref(), Some("ada/shop"), "{text}");
         }

@@ -100,6 +100,9 @@ fn nothing_below_the_data_directory_is_a_repository_for_anyone() {
     symlink(&trap, &link).unwrap();
     fs::create_dir(&pointer).unwrap();
     fs::write(pointer.join(".git"), format!("gitdir: {}/.git\n", trap.display())).unwrap();
+    let suffixed = world.path().join("suffixed");
+    fs::create_dir(suffixed.with_extension("git")).unwrap();
+    fs::copy(pointer.join(".git"), suffixed.with_extension("git").join(".git")).unwrap();
     let percent = format!("file://{}", trap.display()).replace("/trap", "/tr%61p");
     let named = [
         json!(trap),
@@ -110,6 +113,8 @@ fn nothing_below_the_data_directory_is_a_repository_for_anyone() {
         json!(percent),
         json!(format!("file://localhost{}", trap.display())),
         json!(format!("file://%2F{}", trap.display())),
+        json!(format!("file://{}", pointer.display())),
+        json!(format!("file://{}", suffixed.display())),
     ];
     for repository in &named {
         for (path, body) in doors(repository) {

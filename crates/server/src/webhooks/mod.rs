@@ -58,15 +58,20 @@ pub async fn github(
         let help = "set GitHub up first: harvest github setup";
         return Err(Problem::new(Code::UnknownAddress, "webhooks are not set up").help(help));
     };
-    let mut share = app.intake.of(network(peer.0));
-    let body = extract::read_while(body, MOST_BYTES, |bytes| share.take(bytes)).await?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    // Before anything of it is looked at.
-    if !text(SIGNATURE).is_some_and(|signature| webhooks.listener.is_genuine(signature, &body)) {
+    let forged = || {
         let detail = "the signature is missing, or does not match the body";
         let help = "set the same secret on GitHub and in the credential: harvest github setup";
         let problem = Problem::new(Code::Forged, detail).about(SIGNATURE).help(help);
-        return Err(problem.with_status(StatusCode::UNAUTHORIZED));
+        problem.with_status(StatusCode::UNAUTHORIZED)
+    };
+    // No byte of a body is received for a sender who signs nothing.
+    let signature = text(SIGNATURE).ok_or_else(forged)?;
+    let mut share = app.intake.of(network(peer.0));
+    let body = extract::read_while(body, MOST_BYTES, |bytes| share.take(bytes)).await?;
+    // Before anything of it is looked at.
+    if !webhooks.listener.is_genuine(signature, &body) {
+        return Err(forged());
     }
     let named = |name: &'static str| {
         let value = text(name).filter(|value| (1..=LONGEST_NAME).contains(&value.len()));
