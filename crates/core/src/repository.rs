@@ -207,10 +207,10 @@ impl Remote {
 
     /// Without what says nothing. On GitHub capital letters, `.git` and the way of writing an SSH address say nothing either.
     fn settled(mut self) -> Self {
-        if ALSO_GITHUB.contains(&self.host.as_str()) && !self.is_on_ssh_host_of_github() {
-            (self.host, self.port) = (GITHUB.to_owned(), None);
-        }
         self.port = self.port.filter(|port| *port != self.protocol.port());
+        if ALSO_GITHUB.contains(&self.host.as_str()) && self.port.is_none() && !self.is_on_ssh_host_of_github() {
+            self.host = GITHUB.to_owned();
+        }
         if let Some(path) = self.repository_on_github() {
             self.path = path;
             self.protocol = if self.protocol.is_ssh() { Protocol::Ssh } else { Protocol::Https };
@@ -438,7 +438,8 @@ mod tests {
             ("git@github.com:Ada/Shop.git", "ssh://git@github.com/ada/shop"),
             ("https://github.com/Ada/Shop", "https://github.com/ada/shop"),
             ("ssh://git@ssh.github.com:443/Ada/Shop.git", "ssh://git@ssh.github.com:443/ada/shop"),
-            ("ssh://git@ssh.github.com:2222/Ada/Shop.git", "ssh://git@github.com/ada/shop"),
+            ("ssh://git@ssh.github.com:2222/Ada/Shop.git", "ssh://git@ssh.github.com:2222/Ada/Shop.git"),
+            ("https://www.github.com:8443/Ada/Shop", "https://www.github.com:8443/Ada/Shop"),
             ("https://github.com/Ada/Shop/tree/Main", "https://github.com/Ada/Shop/tree/Main"),
             ("ext::sh -c x", "ext::sh -c x"),
             ("https://", "https://"),

@@ -175,17 +175,14 @@ impl Forges {
 
     /// Git opens the path of a `file:` address with and without `.git` behind it, and follows a file in place of a `.git` folder.
     async fn check_where_git_looks(&self, path: &Path) -> Result<(), Error> {
-        let with_suffix = || {
-            let mut path = path.as_os_str().to_owned();
-            path.push(".git");
-            PathBuf::from(path)
-        };
-        for path in [path.to_owned(), with_suffix()] {
+        // Without slashes at its end.
+        let path: PathBuf = path.components().collect();
+        let mut with_suffix = path.clone().into_os_string();
+        with_suffix.push(".git");
+        for path in [path, PathBuf::from(with_suffix)].into_iter().filter(|path| path.exists()) {
             self.closed.check(&path)?;
-            // Where nothing can be opened, git reads nothing either, and says so itself.
-            if let Ok(local) = Local::open(&path, self.git.clone()).await {
-                local.folders().into_iter().try_for_each(|folder| self.closed.check(folder))?;
-            }
+            let local = Local::open(&path, self.git.clone()).await?;
+            local.folders().into_iter().try_for_each(|folder| self.closed.check(folder))?;
         }
         Ok(())
     }

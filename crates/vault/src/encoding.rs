@@ -47,13 +47,17 @@ fn add_forms(text: &str, forms: &mut BTreeSet<String>) {
             digits
         })
     }));
-    add_base64(text.as_bytes(), forms);
+    let mut base64 = BTreeSet::new();
+    add_base64(text.as_bytes(), &mut base64);
+    // PHP escapes the slashes of base64 as well.
+    forms.extend(base64.iter().map(|form| PHP.escape(form)));
+    forms.append(&mut base64);
 }
 
 /// A text as different programs write it into a JSON string, and that string into another one, as answers of tools are.
 pub fn in_json(text: &str) -> BTreeSet<String> {
     let escaped = WRITERS.iter().map(|writer| writer.escape(text));
-    escaped.flat_map(|escaped| [PLAIN.escape(&escaped), escaped]).collect()
+    escaped.flat_map(|escaped| [PLAIN.escape(&escaped), PHP.escape(&escaped), escaped]).collect()
 }
 
 /// Which characters a writer of JSON escapes although it need not.
@@ -70,13 +74,15 @@ struct JsonWriter {
 
 const PLAIN: JsonWriter = JsonWriter { slash: false, ascii: false, escaped: &[], digits: Hex::Lower };
 
+const PHP: JsonWriter = JsonWriter { slash: true, ..PLAIN };
+
 const WRITERS: [JsonWriter; 7] = [
     PLAIN,
     // Python, and others that are asked for ASCII.
     JsonWriter { ascii: true, ..PLAIN },
     // PHP, with and without its option for Unicode.
-    JsonWriter { slash: true, ascii: true, ..PLAIN },
-    JsonWriter { slash: true, ..PLAIN },
+    JsonWriter { ascii: true, ..PHP },
+    PHP,
     // Go.
     JsonWriter { escaped: &['<', '>', '&'], ..PLAIN },
     // Gson.

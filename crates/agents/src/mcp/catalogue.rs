@@ -130,8 +130,13 @@ impl Definition {
         };
         // The hosts and the key of a preset are for its own program, as it is started there: variables can make another of it.
         // Another gets only what its own table names.
+        let is_sent_otherwise = |base: &McpServer| {
+            let known = base.credential.as_ref().map(|known| &known.sent_as);
+            self.credential_as.as_ref().is_some_and(|given| known != Some(given))
+        };
         let is_another = |base: &McpServer| {
-            base.at != at || self.environment.iter().any(|(name, value)| base.environment.get(name) != Some(value))
+            let changes = |(name, value)| base.environment.get(name) != Some(value);
+            base.at != at || is_sent_otherwise(base) || self.environment.iter().any(changes)
         };
         if let Some(base) = base.filter(|base| is_another(base)) {
             let names_hosts = self.hosts.is_some() || base.hosts.is_empty();
@@ -168,6 +173,22 @@ impl Definition {
     }
 }
 
+/// Headers that say where a request goes and how it is written. The value of a credential must not be able to.
+const HEADERS_OF_HTTP: [&str; 12] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 fn check_url(url: &str) -> Result<(), String> {
     let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     match rest {
@@ -192,7 +213,11 @@ fn check_credential(name: String, sent_as: Option<String>, at: &McpAddress) -> R
             if header.is_empty() || !header.bytes().all(is_header) {
                 return Err(format!("`{header}` is not a header name"));
             }
-            header.to_ascii_lowercase()
+            let header = header.to_ascii_lowercase();
+            if HEADERS_OF_HTTP.contains(&header.as_str()) {
+                return Err(format!("`{header}` is a header of HTTP itself and carries no key"));
+            }
+            header
         }
         (McpAddress::Url { .. }, None) => McpCredential::BEARER_HEADER.to_owned(),
     };

@@ -119,6 +119,8 @@ fn a_definition_that_cannot_be_meant_is_refused_by_name() {
         ("preset = 'sentry'\ncommand = 'mine'", "must set `hosts` itself"),
         ("preset = 'sentry'\nargs = ['-y', 'mine']", "must set `hosts` itself"),
         ("preset = 'sentry'\nenvironment = { NODE_OPTIONS = '--import=data:,' }", "must set `hosts` itself"),
+        ("preset = 'sentry'\ncredential = 'mine'\ncredential_as = 'NODE_OPTIONS'", "must set `hosts` itself"),
+        ("url = 'https://a.test'\ncredential = 'k'\ncredential_as = 'Host'", "is a header of HTTP itself"),
         ("preset = 'sentry'\ncommand = 'mine'\nhosts = ['a.test']", "must set `credential` itself"),
         ("preset = 'github'\nurl = 'https://a.test'", "must set `credential` itself"),
         ("command = 'a'\ncolour = 'red'", "unknown field `colour`"),

@@ -13,6 +13,8 @@ pub const SIGNATURE: &str = "x-hub-signature-256";
 pub const EVENT: &str = "x-github-event";
 pub const DELIVERY: &str = "x-github-delivery";
 
+const SHA256_BYTES: usize = 32;
+
 /// Signs what is sent to it, and whom its texts are meant for.
 pub struct Listener {
     key: hmac::Key,
@@ -44,9 +46,7 @@ impl Listener {
 
     /// Whether `signature` was made over exactly these bytes with our secret. Takes the same time for every wrong one.
     pub fn is_genuine(&self, signature: &str, body: &[u8]) -> bool {
-        let Some(hex) = signature.strip_prefix("sha256=") else { return false };
-        let Some(tag) = unhex(hex) else { return false };
-        hmac::verify(&self.key, body, &tag).is_ok()
+        tag_of(signature).is_some_and(|tag| hmac::verify(&self.key, body, &tag).is_ok())
     }
 
     /// What a webhook tells; `None` when that is nothing to Harvest.
@@ -210,6 +210,15 @@ fn place(value: &Value, is_pull_request: bool) -> Option<Place> {
     })
 }
 
+/// Whether this can be a signature at all: told without the body that it is for.
+pub fn is_signature(text: &str) -> bool {
+    tag_of(text).is_some_and(|tag| tag.len() == SHA256_BYTES)
+}
+
+fn tag_of(signature: &str) -> Option<Vec<u8>> {
+    unhex(signature.strip_prefix("sha256=")?)
+}
+
 fn is_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -239,7 +248,7 @@ mod tests {
     #[test]
     fn the_signature_that_github_publishes_as_an_example() {
         let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        assert!(listener().is_genuine(good, b"Hello, World!"));
+        assert!(is_signature(good) && listener().is_genuine(good, b"Hello, World!"));
         let digits = &good["sha256=".len()..];
         for wrong in [
             "",
@@ -255,6 +264,7 @@ mod tests {
             &good[..good.len() - 2],
         ] {
             assert!(!listener().is_genuine(wrong, b"Hello, World!"), "{wrong}");
+            assert!(!is_signature(wrong), "{wrong}");
         }
         assert!(!listener().is_genuine(good, b"Hello, World! "));
     }

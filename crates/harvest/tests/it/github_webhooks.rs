@@ -102,14 +102,16 @@ fn a_delivery_without_a_signature_is_refused_before_its_body_comes() {
     let world = World::new();
     let _hub = Hub::new(&world);
     let server = world.serve(&["--agents", "0"]);
-    let head = format!(
-        "POST /webhooks/github HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nX-GitHub-Event: issues\r\n\
-         X-GitHub-Delivery: d-1\r\nConnection: close\r\nContent-Length: 26214400\r\n\r\n",
-        server.host()
-    );
-    // None of the body is ever sent.
-    let answer = server.raw(head.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("HV-0603"), "{answer}");
+    for signed in ["", "X-Hub-Signature-256: sha256=00\r\n"] {
+        let head = format!(
+            "POST /webhooks/github HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{signed}X-GitHub-Event: issues\r\n\
+             X-GitHub-Delivery: d-1\r\nConnection: close\r\nContent-Length: 26214400\r\n\r\n",
+            server.host()
+        );
+        // None of the body is ever sent.
+        let answer = server.raw(head.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("HV-0603"), "{answer}");
+    }
 }
 
 #[test]

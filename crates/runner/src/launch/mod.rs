@@ -138,8 +138,9 @@ fn limit(order: &Launch) -> Result<(), Error> {
         let value = rustix::process::getrlimit(resource).maximum.map_or(value, |hard| value.min(hard));
         rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) }).map_err(failed)
     };
-    // A core file would carry what was in memory to wherever the host keeps them.
-    set(Resource::Core, 0)?;
+    // A core file would carry what was in memory to wherever the host keeps them. One byte is too little for a file, and it is
+    // the one limit that also keeps the kernel from starting a program for it (`core_pattern`).
+    set(Resource::Core, 1)?;
     let limits = [
         (Resource::Nofile, order.open_files),
         (Resource::Nproc, order.processes),

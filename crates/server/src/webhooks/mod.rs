@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::Code;
 use harvest_forge::Happening;
-use harvest_forge::github::webhook::{DELIVERY, EVENT, Listener, SIGNATURE};
+use harvest_forge::github::webhook::{DELIVERY, EVENT, Listener, SIGNATURE, is_signature};
 use harvest_store::Delivery;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -66,7 +66,7 @@ pub async fn github(
         problem.with_status(StatusCode::UNAUTHORIZED)
     };
     // No byte of a body is received for a sender who signs nothing.
-    let signature = text(SIGNATURE).ok_or_else(forged)?;
+    let signature = text(SIGNATURE).filter(|text| is_signature(text)).ok_or_else(forged)?;
     let mut share = app.intake.of(network(peer.0));
     let body = extract::read_while(body, MOST_BYTES, |bytes| share.take(bytes)).await?;
     // Before anything of it is looked at.
