@@ -25,6 +25,21 @@ const FEED: &str = "/api/events";
 const SHOP: &str = "/api/projects/shop";
 const DATABASE: &str = "rights";
 
+/// A way to follow a journal: the headers that ask for it, and the status that grants it.
+#[derive(Clone, Copy)]
+struct Kind {
+    headers: &'static str,
+    status: u16,
+}
+
+/// The connection ends with the stream.
+const EVENT_STREAM: Kind = Kind { headers: "accept: text/event-stream\r\nconnection: close\r\n", status: 200 };
+const WEB_SOCKET: Kind = Kind {
+    headers: "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+    status: 101,
+};
+
 pub async fn measure(binary: &Path, place: &Place, size: Size) -> anyhow::Result<Vec<Row>> {
     let rounds = size.pick(10, 3);
     let data = place.folder("rights")?.join("data");
@@ -38,9 +53,11 @@ pub async fn measure(binary: &Path, place: &Place, size: Size) -> anyhow::Result
     let (first, second) = (folder.join("first"), folder.join("second"));
     let first = Site::start(binary, &first, &options).await?;
     let second = Site::start(binary, &second, &options).await?;
-    let (mut revoked, mut expired, mut removed, mut elsewhere) = (vec![], vec![], vec![], vec![]);
+    let (mut revoked, mut sockets, mut expired) = (vec![], vec![], vec![]);
+    let (mut removed, mut elsewhere) = (vec![], vec![]);
     for round in 0..rounds {
-        revoked.push(on_disk.revoke(&journal).await?);
+        revoked.push(on_disk.revoke(&journal, EVENT_STREAM).await?);
+        sockets.push(on_disk.revoke(&journal, WEB_SOCKET).await?);
         expired.push(on_disk.expire(&place.folder(&format!("rights-{round}"))?, &journal).await?);
         removed.push(on_disk.remove_repository(&format!("/srv/shop-{round}")).await?);
         elsewhere.push(first.revoke_over(&second).await?);
@@ -54,6 +71,7 @@ pub async fn measure(binary: &Path, place: &Place, size: Size) -> anyhow::Result
     };
     Ok(vec![
         row("API, end of a stream after `harvest token revoke`, the longest", revoked),
+        row("API, end of a WebSocket after `harvest token revoke`, the longest", sockets),
         row("API, end of a stream after its token expires, the longest", expired),
         row("API, end of a stream after its project loses a repository, the longest", removed),
         row("API, end of a stream after its token is revoked over another server, the longest", elsewhere),
@@ -86,9 +104,9 @@ impl<'a> Site<'a> {
     }
 
     /// By another process.
-    async fn revoke(&self, path: &str) -> anyhow::Result<Duration> {
+    async fn revoke(&self, path: &str, kind: Kind) -> anyhow::Result<Duration> {
         let token = self.token(&[]).await?;
-        let stream = self.open(&token, path).await?;
+        let stream = self.open(&token, path, kind).await?;
         let mut revoking = program(self.binary);
         output(revoking.arg("--data-dir").arg(self.data).args(["token", "revoke", &token.id])).await?;
         end(stream, Instant::now()).await
@@ -103,7 +121,7 @@ impl<'a> Site<'a> {
         let (begun, now) = (Instant::now(), Timestamp::now());
         let expiring = AccessToken { expires_at: Some(now.checked_add(LIFE)?), ..made };
         Sqlite::open(&self.data.join("harvest.db"))?.add_token(expiring).await?;
-        let stream = self.open(&token, path).await?;
+        let stream = self.open(&token, path, EVENT_STREAM).await?;
         end(stream, begun + LIFE).await
     }
 
@@ -111,7 +129,7 @@ impl<'a> Site<'a> {
         let shop = json!({ "name": "shop", "repositories": [repository] });
         self.send("POST", "/api/projects", &shop).await?;
         let token = self.token(&["--project", "shop"]).await?;
-        let stream = self.open(&token, FEED).await?;
+        let stream = self.open(&token, FEED, EVENT_STREAM).await?;
         self.send("PATCH", SHOP, &json!({ "repositories": [] })).await?;
         let took = end(stream, Instant::now()).await?;
         self.send("DELETE", SHOP, &Value::Null).await?;
@@ -121,21 +139,20 @@ impl<'a> Site<'a> {
     /// Over this server, while another one streams.
     async fn revoke_over(&self, other: &Self) -> anyhow::Result<Duration> {
         let token = self.token(&[]).await?;
-        let stream = other.open(&token, FEED).await?;
+        let stream = other.open(&token, FEED, EVENT_STREAM).await?;
         self.send("DELETE", &format!("/api/tokens/{}", token.id), &Value::Null).await?;
         end(stream, Instant::now()).await
     }
 
     /// A stream that has begun.
-    async fn open(&self, token: &Token, path: &str) -> anyhow::Result<TcpStream> {
+    async fn open(&self, token: &Token, path: &str, kind: Kind) -> anyhow::Result<TcpStream> {
         let mut stream = TcpStream::connect(&self.server.address).await?;
         let head = self.head("GET", path, token);
-        // The connection ends with the stream.
-        stream.write_all(format!("{head}accept: text/event-stream\r\nconnection: close\r\n\r\n").as_bytes()).await?;
+        stream.write_all(format!("{head}{}\r\n", kind.headers).as_bytes()).await?;
         let mut greeting = [0; 2048];
         let count = stream.read(&mut greeting).await?;
         let greeting = String::from_utf8_lossy(&greeting[..count]);
-        ensure!(greeting.starts_with("HTTP/1.1 200"), "no stream of {path}: {greeting}");
+        ensure!(greeting.starts_with(&format!("HTTP/1.1 {}", kind.status)), "no stream of {path}: {greeting}");
         Ok(stream)
     }
 
