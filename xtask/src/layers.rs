@@ -50,6 +50,12 @@ const LAYERS: &[Layer] = &[
         because: "it is the nouns that all others agree on: no I/O, no async, no clock",
     },
     Layer {
+        name: "harvest-api-types",
+        uses: &["harvest-core"],
+        never: &[ASYNC, HTTP, SQL],
+        because: "it is what the API is asked and answers: shapes and no behaviour",
+    },
+    Layer {
         name: "harvest-testing",
         uses: &[],
         never: &[ASYNC, HTTP, SQL],
@@ -158,6 +164,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "harvest-server",
         uses: &[
+            "harvest-api-types",
             "harvest-core",
             "harvest-engine",
             "harvest-forge",
@@ -173,6 +180,7 @@ const LAYERS: &[Layer] = &[
         name: "harvest",
         uses: &[
             "harvest-agents",
+            "harvest-api-types",
             "harvest-beneath",
             "harvest-core",
             "harvest-engine",

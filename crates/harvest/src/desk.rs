@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use harvest_api_types::Ask;
 use harvest_core::{Code, Cost, Credential, CredentialId, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_forge::github::Client;
 use harvest_server::{
-    AgentCheck, AgentInfo, Ask, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
+    AgentCheck, AgentInfo, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
     Webhooks,
 };
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use harvest_api_types::Ask;
 use harvest_core::{Code, Cost, Credential, CredentialId, Role, Scope, TaskId};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
@@ -11,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::Webhooks;
 use crate::api::credentials::NewCredential;
 use crate::api::repositories::NewRepository;
 use crate::api::schedules::NewSchedule;
 use crate::api::templates::NewTemplate;
-use crate::{Ask, Webhooks};
 
 /// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
 #[async_trait]

@@ -206,13 +206,3 @@ fn not_an_id<'v>(mut values: impl Iterator<Item = &'v str>) -> String {
         _ => "the path holds no valid ID".to_owned(),
     }
 }
-
-/// The beginning of an id, in a query.
-pub fn id_prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    const LONGEST: usize = 16;
-    let text = String::deserialize(deserializer)?;
-    match text.chars().count() {
-        1..=LONGEST => Ok(Some(text)),
-        _ => Err(serde::de::Error::custom(format!("`id` must have 1 to {LONGEST} characters"))),
-    }
-}

@@ -27,14 +27,13 @@ mod state;
 mod telemetry;
 mod webhooks;
 
-pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
 pub use api::queue::Queue;
 pub use api::repositories::{NewRepository, Repository};
 pub use api::schedules::NewSchedule;
-pub use api::sessions::SessionDetail;
+pub use api::sessions::read_session;
 pub use api::stats::{By as StatsBy, Stats, is_day};
-pub use api::tasks::{TaskDetail, TaskPullRequest};
+pub use api::tasks::read_task;
 pub use api::templates::NewTemplate;
 pub use auth::github::{Membership, Options as GithubSignIn};
 pub use auth::secret::Secret;

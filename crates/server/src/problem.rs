@@ -5,7 +5,6 @@ use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
 use harvest_engine::{KeyInName, USE_A_PLAIN_NAME};
 use harvest_store::QuotaExceeded;
-use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -23,31 +22,9 @@ pub struct Problem {
     retry_after: Option<u64>,
 }
 
-/// An error response, as `application/problem+json`.
-#[derive(Debug, Serialize, ToSchema)]
-struct Document<'a> {
-    /// `urn:harvest:HV-0604`; the page of the code explains it.
-    #[serde(rename = "type")]
-    #[schema(example = "urn:harvest:HV-0604")]
-    kind: String,
-    title: &'a str,
-    status: u16,
-    /// What happened in this case.
-    detail: &'a str,
-    /// The error code; `harvest explain HV-0604` explains it.
-    #[schema(pattern = "^HV-[0-9]{4}$", example = "HV-0604")]
-    code: &'a str,
-    /// The field of the body, the parameter or the header that the problem is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<&'a str>,
-    /// What to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    help: Option<&'a str>,
-}
-
 impl PartialSchema for Problem {
     fn schema() -> RefOr<Schema> {
-        Document::schema()
+        harvest_api_types::Problem::schema()
     }
 }
 
@@ -143,14 +120,14 @@ fn status(code: Code) -> StatusCode {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status;
-        let document = Document {
+        let document = harvest_api_types::Problem {
             kind: format!("urn:harvest:{}", self.code),
-            title: self.code.title(),
+            title: self.code.title().to_owned(),
             status: status.as_u16(),
-            detail: &self.detail,
-            code: self.code.as_str(),
-            field: self.field.as_deref(),
-            help: self.help.as_deref(),
+            detail: self.detail,
+            code: self.code.as_str().to_owned(),
+            field: self.field,
+            help: self.help,
         };
         // What went wrong may repeat what was sent.
         let text = serde_json::to_string(&document).unwrap_or_default();

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use harvest_api_types::TaskPullRequest;
 use harvest_core::{Clock, Code, Event, ListedTask, Overlap, Prompt, Session, Task as CoreTask};
 use harvest_outbound::{Method, escape};
-use harvest_server::TaskPullRequest;
 use harvest_store::{ListedPage, TaskDetail};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! `harvest session show`.
 
 use harvest_core::{Session, SessionId, Task, Turn, TurnEnd};
-use harvest_server::SessionDetail;
+use harvest_server::read_session;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -11,7 +11,7 @@ use crate::view::{Style, clean};
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &SessionId) -> Result<Exit, Failure> {
     if global.json {
-        let _ = output::json(&SessionDetail::read(installation.store.as_ref(), id).await?);
+        let _ = output::json(&read_session(installation.store.as_ref(), id).await?);
         return Ok(Exit::Done);
     }
     let session = installation.store.session(id).await?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use harvest_api_types::TaskPullRequest;
 use harvest_core::{
     Attempt, Code, Event, EventBody, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict,
     Timestamp, TurnStatus,
 };
-use harvest_server::TaskPullRequest;
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
 
@@ -206,12 +206,12 @@ fn repository_name(source: &str) -> &str {
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
-    let server_detail = harvest_server::TaskDetail::read(installation.store.as_ref(), id).await?;
+    let server_detail = harvest_server::read_task(installation.store.as_ref(), id).await?;
     if global.json {
         let _ = output::json(&server_detail);
         return Ok(Exit::Done);
     }
-    let harvest_server::TaskDetail { task, sessions, overlaps, pull_request } = server_detail;
+    let harvest_api_types::TaskDetail { task, sessions, overlaps, pull_request } = server_detail;
     let mut detail = TaskDetail { task, sessions };
     // Where nobody named a model, people see the one that worked on it.
     if let (None, Some(session)) = (&detail.task.model, detail.sessions.first()) {

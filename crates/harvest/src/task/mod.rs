@@ -12,8 +12,8 @@ pub mod warnings;
 
 pub use add::submit;
 
+use harvest_api_types::TaskDetail;
 use harvest_core::{Stopping, TaskId};
-use harvest_server::TaskDetail;
 use harvest_store::TaskQuery;
 
 use crate::cli::{Global, Task};
@@ -25,7 +25,7 @@ use crate::view::Style;
 
 /// What `--json` prints of a task that was changed: the object of the API.
 pub async fn document(installation: &Installation, id: &TaskId) -> Result<TaskDetail, Failure> {
-    Ok(TaskDetail::read(installation.store.as_ref(), id).await?)
+    Ok(harvest_server::read_task(installation.store.as_ref(), id).await?)
 }
 
 pub async fn task(global: &Global, environment: Environment, command: Task) -> Result<Exit, Failure> {

@@ -8,7 +8,7 @@ use harvest_core::Code;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use super::{comments, credentials, projects, repositories, schedules, sessions, tasks, templates};
 use crate::auth::Principal;
 use crate::extract::Id;
@@ -28,7 +28,7 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
         "session" => match id.parse() {
             Ok(id) => {
                 let session = sessions::visible(app, principal, &id).await?;
-                let task = tasks::visible(app, principal, session.task_id()).await?;
+                let task = tasks::visible(app, principal, &session.task_id).await?;
                 return Ok((StatusCode::ACCEPTED, json(&task)?));
             }
             Err(_) => None,
@@ -57,8 +57,8 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
     })
 }
 
-fn pick<T: Serialize>(page: &Page<T>, field: &str, wanted: &str) -> Result<Option<Value>, Problem> {
-    for item in &page.items {
+fn pick<T: Serialize>(page: &PageAnswer<T>, field: &str, wanted: &str) -> Result<Option<Value>, Problem> {
+    for item in &page.0.items {
         let item = json(item)?;
         if item[field] == wanted {
             return Ok(Some(item));

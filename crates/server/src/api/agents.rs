@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use harvest_api_types::Page;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use crate::desk::{AgentCheck, AgentInfo};
 use crate::extract::Id;
 use crate::problem::Problem;
@@ -15,8 +16,8 @@ use crate::state::App;
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<AgentInfo>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
-    Ok(Page::whole(app.desk.agents().await?))
+pub async fn list(State(app): State<App>) -> Result<PageAnswer<AgentInfo>, Problem> {
+    Ok(PageAnswer::whole(app.desk.agents().await?))
 }
 
 /// Test an agent in a real sandbox against a scripted model; the response is sent when the test ends

@@ -2,12 +2,13 @@
 
 use axum::Extension;
 use axum::extract::State;
+use harvest_api_types::Page;
 use harvest_core::Timestamp;
 use harvest_store::AuditQuery;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::page::{self, Page};
+use super::page::{self, PageAnswer};
 use crate::auth::Principal;
 use crate::extract::Params;
 use crate::problem::Problem;
@@ -55,7 +56,7 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<AuditFilter>,
-) -> Result<Page<AuditEntry>, Problem> {
+) -> Result<PageAnswer<AuditEntry>, Problem> {
     let bad = |_| Problem::bad("cursor", "unknown cursor");
     let limit = page::limit(filter.limit)?;
     let query = AuditQuery {
@@ -80,5 +81,5 @@ pub async fn list(
         previous: entry.previous,
         digest: entry.digest,
     });
-    Ok(Page { items: items.collect(), next_cursor })
+    Ok(PageAnswer(Page { items: items.collect(), next_cursor }))
 }

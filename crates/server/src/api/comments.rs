@@ -3,12 +3,13 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::{Code, Comment, CommentId, CommentPlace, MAX_COMMENT_BYTES, Role, SessionId};
 use harvest_engine::check_name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use super::record::Concerns;
 use super::sessions::visible;
 use crate::auth::Principal;
@@ -47,9 +48,9 @@ pub async fn people(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Page<Person>, Problem> {
+) -> Result<PageAnswer<Person>, Problem> {
     visible(&app, &principal, &id).await?;
-    Ok(Page::whole(app.presence.people(&id)))
+    Ok(PageAnswer::whole(app.presence.people(&id)))
 }
 
 /// List the comments on a session, oldest first
@@ -62,9 +63,9 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Page<Comment>, Problem> {
+) -> Result<PageAnswer<Comment>, Problem> {
     visible(&app, &principal, &id).await?;
-    Ok(Page::whole(app.store.comments(&id).await?))
+    Ok(PageAnswer::whole(app.store.comments(&id).await?))
 }
 
 /// Comment on an event or a changed line; agents do not read comments

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use harvest_api_types::Page;
 use harvest_core::{Code, Cost};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
@@ -33,9 +34,9 @@ impl From<harvest_store::Convoy> for Convoy {
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
     responses((status = 200, body = Page<Convoy>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Page<Convoy>, Problem> {
+pub async fn list(State(app): State<App>) -> Result<PageAnswer<Convoy>, Problem> {
     let convoys = app.store.convoys().await?;
-    Ok(Page::whole(convoys.into_iter().map(Convoy::from).collect()))
+    Ok(PageAnswer::whole(convoys.into_iter().map(Convoy::from).collect()))
 }
 
 /// Show a convoy; `GET /api/tasks?convoy=…` lists its tasks

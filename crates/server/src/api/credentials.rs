@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::{Code, Credential, CredentialId, Role, Scope, may_name_hosts};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -113,7 +114,7 @@ pub struct ListedCredential {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<ListedCredential>, Problem> {
+) -> Result<PageAnswer<ListedCredential>, Problem> {
     let all = app.store.credentials().await?.into_iter().map(|record| record.credential);
     let seen: Vec<Credential> = all.filter(|one| has(&principal, &one.provider, &one.scope)).collect();
     let usable = if seen.is_empty() { BTreeSet::new() } else { app.desk.usable_credentials().await? };
@@ -121,7 +122,7 @@ pub async fn list(
         let usable = usable.contains(&credential.id);
         ListedCredential { credential, usable }
     });
-    Ok(Page::whole(listed.collect()))
+    Ok(PageAnswer::whole(listed.collect()))
 }
 
 /// Add a credential; the secret is stored encrypted

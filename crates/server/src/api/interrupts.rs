@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::TaskDetail;
 use harvest_core::{Code, SessionId, Stopping, TaskId};
 use harvest_engine::Error;
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::record::Concerns;
 use super::sessions;
-use super::tasks::{self, Stopped, TaskDetail};
+use super::tasks::{self, Stopped};
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -71,7 +72,7 @@ pub async fn session(
     Body(asked): Body<AskInterrupt>,
 ) -> Result<Stopped, Problem> {
     let session = sessions::visible(&app, &principal, &id).await?;
-    interrupt(&app, &principal, session.task_id(), asked).await
+    interrupt(&app, &principal, &session.task_id, asked).await
 }
 
 /// Resume an interrupted session, with or without a prompt
@@ -89,7 +90,7 @@ pub async fn resume(
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let session = sessions::visible(&app, &principal, &id).await?;
     let prompt = asked.prompt.map(sessions::words).transpose()?;
-    let task = tasks::visible(&app, &principal, session.task_id()).await?.task;
+    let task = tasks::visible(&app, &principal, &session.task_id).await?.task;
     let resumed = app.engine.resume(&task, (&principal.user, principal.counted_token()), prompt).await;
     resumed.map_err(|error| match error {
         Error::Store(harvest_store::Error::IllegalMove(refused)) => {

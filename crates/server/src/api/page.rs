@@ -2,33 +2,28 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use harvest_api_types::{Page, Sort};
 use harvest_core::Code;
 use harvest_store::Order;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// One page of a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Page<T> {
-    pub items: Vec<T>,
-    /// Pass it as `cursor` to get the next page; absent on the last page.
-    pub next_cursor: Option<String>,
-}
+/// A page on its way to whoever asked for it.
+#[derive(Debug)]
+pub struct PageAnswer<T>(pub Page<T>);
 
-impl<T> Page<T> {
-    /// A list that is short by nature.
+impl<T> PageAnswer<T> {
     pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None }
+        Self(Page::whole(items))
     }
 }
 
-impl<T: Serialize> IntoResponse for Page<T> {
+impl<T: Serialize> IntoResponse for PageAnswer<T> {
     fn into_response(self) -> Response {
         // Room for all of it at once: an answer that grows is copied again and again.
-        let mut body = Vec::with_capacity(128 + self.items.len() * ITEM_BYTES);
-        match serde_json::to_writer(&mut body, &self) {
+        let mut body = Vec::with_capacity(128 + self.0.items.len() * ITEM_BYTES);
+        match serde_json::to_writer(&mut body, &self.0) {
             Ok(()) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
             Err(error) => Problem::new(Code::Internal, error.to_string()).into_response(),
         }
@@ -38,23 +33,10 @@ impl<T: Serialize> IntoResponse for Page<T> {
 /// What most of them need.
 const ITEM_BYTES: usize = 1024;
 
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
-pub enum Sort {
-    /// Newest first.
-    #[default]
-    #[serde(rename = "-created_at")]
-    NewestFirst,
-    /// Oldest first.
-    #[serde(rename = "created_at")]
-    OldestFirst,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::NewestFirst => Self::NewestFirst,
-            Sort::OldestFirst => Self::OldestFirst,
-        }
+pub fn order(asked: Option<Sort>) -> Order {
+    match asked.unwrap_or_default() {
+        Sort::NewestFirst => Order::NewestFirst,
+        Sort::OldestFirst => Order::OldestFirst,
     }
 }
 

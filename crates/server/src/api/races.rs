@@ -3,54 +3,32 @@
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;
-use harvest_core::{Code, JudgedBy, MOST_ENTRANTS, RaceTable};
+use harvest_api_types::{Ask, AskRace};
+use harvest_core::{Code, MOST_ENTRANTS, RaceTable};
 use harvest_engine::{race_table, racing};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
-use super::ask::Ask;
+use super::ask;
 use crate::auth::Principal;
 use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Agents that work on the same task in parallel; the best result is delivered.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskRace {
-    /// Ids from `/api/agents`, each as `AGENT` or `AGENT:MODEL`.
-    #[serde(default)]
-    #[schema(max_items = 16, example = json!(["claude-code", "codex:gpt-5"]))]
-    pub agents: Vec<String>,
-    /// Instead of `agents`: the number of runs of the task's own agent.
-    #[schema(minimum = 2, maximum = 16)]
-    pub number: Option<u8>,
-    #[serde(default)]
-    pub judged_by: JudgedBy,
-    /// An agent that picks the best result if several pass, as `AGENT` or `AGENT:MODEL`; if it does not decide,
-    /// `judged_by` does.
-    #[schema(example = "claude-code")]
-    pub judge: Option<String>,
-}
-
-impl AskRace {
-    /// What each of those who race is asked.
-    pub fn entrants(&self, ask: &Ask) -> Result<Vec<Ask>, Problem> {
-        let alone = Ask { race: None, ..ask.clone() };
-        let range = 2..=MOST_ENTRANTS;
-        let bad = |detail: String| Problem::bad("race", detail);
-        match (self.agents.as_slice(), self.number) {
-            ([], None) => Err(bad("it names neither agents nor a number".to_owned())),
-            ([], Some(number)) if range.contains(&usize::from(number)) => Ok(vec![alone; usize::from(number)]),
-            (agents, None) if range.contains(&agents.len()) && ask.agent.is_none() => {
-                agents.iter().map(|named| entrant(&alone, named)).collect()
-            }
-            (_, None) if ask.agent.is_some() => Err(bad("it names agents, and so does `agent`".to_owned())),
-            (_, Some(_)) if !self.agents.is_empty() => {
-                Err(bad("it names agents and a number; give only one of them".to_owned()))
-            }
-            _ => Err(bad(format!("a race needs 2 to {MOST_ENTRANTS} entrants"))),
+/// What each of those who race is asked.
+pub fn entrants(race: &AskRace, ask: &Ask) -> Result<Vec<Ask>, Problem> {
+    let alone = Ask { race: None, ..ask.clone() };
+    let range = 2..=MOST_ENTRANTS;
+    let bad = |detail: String| Problem::bad("race", detail);
+    match (race.agents.as_slice(), race.number) {
+        ([], None) => Err(bad("it names neither agents nor a number".to_owned())),
+        ([], Some(number)) if range.contains(&usize::from(number)) => Ok(vec![alone; usize::from(number)]),
+        (agents, None) if range.contains(&agents.len()) && ask.agent.is_none() => {
+            agents.iter().map(|named| entrant(&alone, named)).collect()
         }
+        (_, None) if ask.agent.is_some() => Err(bad("it names agents, and so does `agent`".to_owned())),
+        (_, Some(_)) if !race.agents.is_empty() => {
+            Err(bad("it names agents and a number; give only one of them".to_owned()))
+        }
+        _ => Err(bad(format!("a race needs 2 to {MOST_ENTRANTS} entrants"))),
     }
 }
 
@@ -64,7 +42,7 @@ fn entrant(ask: &Ask, named: &str) -> Result<Ask, Problem> {
         return Err(Problem::bad("race", detail));
     }
     let one = Ask { agent: Some(agent.to_owned()), model, ..ask.clone() };
-    one.check()?;
+    ask::check(&one)?;
     Ok(one)
 }
 
@@ -96,7 +74,7 @@ mod tests {
 
     fn asked(race: &AskRace) -> Result<Vec<Entrant>, Problem> {
         let ask = Ask { prompt: "x".into(), repository: "shop".into(), model: Some("m".into()), ..Ask::default() };
-        let entrants = race.entrants(&ask)?;
+        let entrants = entrants(race, &ask)?;
         Ok(entrants.into_iter().map(|one| (one.agent, one.model)).collect())
     }
 

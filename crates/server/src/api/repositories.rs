@@ -3,12 +3,13 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::{Code, Role, Timestamp};
 use harvest_engine::{DataFolder, prepare};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -72,8 +73,8 @@ pub struct NamedSnapshot {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<Repository>, Problem> {
-    Ok(Page::whole(visible(&app, &principal).await?))
+) -> Result<PageAnswer<Repository>, Problem> {
+    Ok(PageAnswer::whole(visible(&app, &principal).await?))
 }
 
 /// Add a repository, or update the one with that name
@@ -174,10 +175,10 @@ pub async fn remove(State(app): State<App>, Id(name): Id<String>) -> Result<Stat
 pub async fn snapshots(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<NamedSnapshot>, Problem> {
+) -> Result<PageAnswer<NamedSnapshot>, Problem> {
     let repositories = visible(&app, &principal).await?;
     let named = |one: Repository| NamedSnapshot { repository: one.name, snapshot: one.snapshot };
-    Ok(Page::whole(repositories.into_iter().map(named).collect()))
+    Ok(PageAnswer::whole(repositories.into_iter().map(named).collect()))
 }
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<Repository>, Problem> {

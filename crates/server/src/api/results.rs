@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::TaskDetail;
 use harvest_core::{Code, TaskId, TaskKind};
 use harvest_engine::DeliveryRequest;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::record::Concerns;
-use super::tasks::{TaskDetail, visible};
+use super::tasks::visible;
 use crate::auth::Principal;
 use crate::desk::Merge;
 use crate::extract::{Body, Id};

@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::{Ask, Page};
 use harvest_core::{Code, Timestamp};
 use harvest_store::MissedRuns;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ask::Ask;
-use super::page::Page;
+use super::ask;
+use super::page::PageAnswer;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -98,10 +99,10 @@ pub fn may_act_on(principal: &Principal, request: &serde_json::Value) -> bool {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<Schedule>, Problem> {
+) -> Result<PageAnswer<Schedule>, Problem> {
     let all = app.store.schedules().await?;
     let seen = all.into_iter().filter(|schedule| may_act_on(&principal, &schedule.request));
-    Ok(Page::whole(seen.map(Schedule::from).collect()))
+    Ok(PageAnswer::whole(seen.map(Schedule::from).collect()))
 }
 
 /// Add a schedule: a task that is created at set times
@@ -115,8 +116,8 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(mut new): Body<NewSchedule>,
 ) -> Result<(StatusCode, Json<Schedule>), Problem> {
-    new.task.check_kept()?;
-    new.task.locate(&app, &principal).await?;
+    ask::check_kept(&new.task)?;
+    ask::locate(&mut new.task, &app, &principal).await?;
     if !new.task.after.is_empty() || new.task.source_url.is_some() {
         return Err(Problem::bad("task", "a schedule has neither dependencies nor a source address"));
     }

@@ -4,23 +4,22 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use harvest_core::{
-    BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Role, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Trust, Turn,
+use harvest_api_types::{
+    Ask, AskFork, AskMore, ChangedFile, Diff, DiffRange, Message, MessageFilter, Page, SessionDetail, SessionFilter,
+    SessionSummary, TaskDetail,
 };
+use harvest_core::{Code, EventBody, MessageRole, Prompt, Role, Session, SessionId, Turn};
 use harvest_engine::{FollowUp, Fork};
 use harvest_store::{Forgotten, SessionQuery, Store};
 use harvest_workspace::SessionRepository;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
-use super::ask::{self, Ask};
-use super::page::{self, Page, Sort};
-use super::range::Range;
+use super::ask;
+use super::page::{self, PageAnswer};
+use super::range;
 use super::record::{Concerns, concerns_task};
-use super::tasks::{self, Stopped, TaskDetail};
+use super::tasks::{self, Stopped};
 use crate::auth::Principal;
-use crate::extract::{Body, Id, Params, id_prefix};
+use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::state::App;
@@ -29,74 +28,14 @@ use crate::state::App;
 const SCAN: usize = 500;
 const MOST_SCANS: usize = 20;
 
-/// A session with its turns and its task.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SessionDetail {
-    id: SessionId,
-    task_id: TaskId,
-    branch: BranchName,
-    created_at: Timestamp,
-    turns: Vec<Turn>,
-    /// The number of the last event in its journal.
-    pub(crate) last_seq: u64,
-    pub(crate) task: Task,
-}
-
-impl SessionDetail {
-    pub async fn read(store: &dyn Store, id: &SessionId) -> Result<Self, harvest_store::Error> {
-        let (task_id, last_seq) = store.last_event(id).await?;
-        let harvest_store::TaskDetail { task, sessions } = store.task(&task_id).await?;
-        let session = sessions.into_iter().find(|session| session.id == *id);
-        let unknown = || harvest_store::Error::UnknownSession(id.to_string());
-        let Session { id, task_id, branch, created_at, turns, .. } = session.ok_or_else(unknown)?;
-        Ok(Self { id, task_id, branch, created_at, turns, last_seq, task })
-    }
-
-    pub fn task_id(&self) -> &TaskId {
-        &self.task_id
-    }
-}
-
-/// A session in a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SessionSummary {
-    id: SessionId,
-    task_id: TaskId,
-    branch: BranchName,
-    created_at: Timestamp,
-    /// The status of the session's task.
-    status: TaskStatus,
-    repository: String,
-    agent: String,
-    requested_by: String,
-    /// The first line of the prompt.
-    title: String,
-    /// `stranger`: someone without write access to the repository contributed to the prompt.
-    trust: Trust,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct SessionFilter {
-    /// A unique prefix of an id; the other filters are ignored.
-    #[param(min_length = 1, max_length = 16)]
-    #[serde(default, deserialize_with = "id_prefix")]
-    id: Option<String>,
-    task: Option<TaskId>,
-    /// The status of the session's task.
-    status: Option<TaskStatus>,
-    /// The path, URL or name of the repository.
-    repository: Option<String>,
-    /// The order of the list.
-    #[param(inline)]
-    sort: Option<Sort>,
-    /// `next_cursor` of the previous page.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-    /// The maximum number of items per page.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u32>,
+/// A session as the API shows it.
+pub async fn read_session(store: &dyn Store, id: &SessionId) -> Result<SessionDetail, harvest_store::Error> {
+    let (task_id, last_seq) = store.last_event(id).await?;
+    let harvest_store::TaskDetail { task, sessions } = store.task(&task_id).await?;
+    let session = sessions.into_iter().find(|session| session.id == *id);
+    let unknown = || harvest_store::Error::UnknownSession(id.to_string());
+    let Session { id, task_id, branch, created_at, turns, .. } = session.ok_or_else(unknown)?;
+    Ok(SessionDetail { id, task_id, branch, created_at, turns, last_seq, task })
 }
 
 /// Start a session with a new task
@@ -131,11 +70,11 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<SessionFilter>,
-) -> Result<Page<SessionSummary>, Problem> {
+) -> Result<PageAnswer<SessionSummary>, Problem> {
     let mut only = None;
     if let Some(prefix) = filter.id {
         match app.store.find_session(&prefix, principal.repositories()).await {
-            Err(harvest_store::Error::UnknownSession(_)) => return Ok(Page::whole(Vec::new())),
+            Err(harvest_store::Error::UnknownSession(_)) => return Ok(PageAnswer::whole(Vec::new())),
             found => only = Some(found?),
         }
     }
@@ -148,7 +87,7 @@ pub async fn list(
         status: filter.status,
         repository: tasks::source(&app, filter.repository).await?,
         among: principal.repositories(),
-        order: filter.sort.unwrap_or_default().into(),
+        order: page::order(filter.sort),
         cursor: page::cursor(filter.cursor)?,
         limit: page::limit(filter.limit)?,
     };
@@ -166,7 +105,7 @@ pub async fn list(
         title: item.title,
         trust: item.trust,
     });
-    Ok(Page { items: items.collect(), next_cursor: page.next_cursor })
+    Ok(PageAnswer(Page { items: items.collect(), next_cursor: page.next_cursor }))
 }
 
 /// Show a session
@@ -230,35 +169,6 @@ pub async fn delete(
             busy(detail, "cancel that one, or try this one again")
         }
     }
-}
-
-/// Another prompt.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskMore {
-    /// What to do next.
-    #[schema(min_length = 1, example = "And now the same for the other module")]
-    prompt: String,
-    /// The agent from here on; default: unchanged.
-    agent: Option<String>,
-    /// The model from here on; default: unchanged.
-    model: Option<String>,
-}
-
-/// The event to fork at, and what to do from there.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskFork {
-    /// The number of an event.
-    #[schema(minimum = 1)]
-    at: u64,
-    /// What to do from there.
-    #[schema(min_length = 1)]
-    prompt: String,
-    /// An id from `/api/agents`; default: unchanged.
-    agent: Option<String>,
-    /// A model of the agent; default: unchanged.
-    model: Option<String>,
 }
 
 /// Send another prompt to a session; prompts that arrive while it is busy are queued in order
@@ -334,30 +244,6 @@ pub fn words(prompt: String) -> Result<Prompt, Problem> {
     Prompt::new(prompt).map_err(refuse)
 }
 
-/// A message in a session.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Message {
-    /// The number of the event it comes from.
-    seq: u64,
-    at: Timestamp,
-    role: MessageRole,
-    /// Who wrote it; absent for the agent.
-    author: Option<String>,
-    text: String,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct MessageFilter {
-    /// `next_cursor` of the previous page.
-    #[param(pattern = "^[0-9]{1,18}$")]
-    cursor: Option<String>,
-    /// The maximum number of items per page.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u32>,
-}
-
 /// List the messages of a session, oldest first
 #[utoipa::path(
     get, path = "/api/sessions/{id}/messages", tag = "sessions", operation_id = "session.messages",
@@ -369,7 +255,7 @@ pub async fn messages(
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
     Params(filter): Params<MessageFilter>,
-) -> Result<Page<Message>, Problem> {
+) -> Result<PageAnswer<Message>, Problem> {
     let session = visible(&app, &principal, &id).await?;
     let bad = |_| Problem::bad("cursor", "unknown cursor");
     let mut after: u64 = filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0);
@@ -393,21 +279,14 @@ pub async fn messages(
             };
             items.push(Message { seq: event.seq, at: event.at, role, author, text });
             if items.len() == limit {
-                return Ok(Page { items, next_cursor: Some(after.to_string()) });
+                return Ok(PageAnswer(Page { items, next_cursor: Some(after.to_string()) }));
             }
         }
         if end {
-            return Ok(Page::whole(items));
+            return Ok(PageAnswer::whole(items));
         }
     }
-    Ok(Page { items, next_cursor: Some(after.to_string()) })
-}
-
-/// A file that the session changed.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ChangedFile {
-    path: String,
-    change: FileChange,
+    Ok(PageAnswer(Page { items, next_cursor: Some(after.to_string()) }))
 }
 
 /// List the files that a session has changed
@@ -420,28 +299,18 @@ pub async fn files(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Page<ChangedFile>, Problem> {
+) -> Result<PageAnswer<ChangedFile>, Problem> {
     let session = visible(&app, &principal, &id).await?;
-    let Some((repository, tip)) = work(&app, &session).await? else { return Ok(Page::whole(Vec::new())) };
+    let Some((repository, tip)) = work(&app, &session).await? else { return Ok(PageAnswer::whole(Vec::new())) };
     let changes = repository.changes(&session.task.base, &tip).await?;
     let items = changes.into_iter().map(|change| ChangedFile { path: change.path, change: change.change });
-    Ok(Page::whole(items.collect()))
-}
-
-/// The changes of a session.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Diff {
-    base: String,
-    /// The commit that the diff ends at, by default the newest one saved outside the sandbox; absent if there is none.
-    commit: Option<String>,
-    /// A unified diff; bytes that are not UTF-8 are replaced.
-    diff: String,
+    Ok(PageAnswer::whole(items.collect()))
 }
 
 /// Show the changes of a session, or between two commits, as a unified diff; `Accept: text/x-diff` returns raw bytes
 #[utoipa::path(
     get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff",
-    params(("id" = SessionId, Path), Range),
+    params(("id" = SessionId, Path), DiffRange),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses(
         (status = 200, description = "The diff", content((Diff = "application/json"), (String = "text/x-diff"))),
@@ -452,7 +321,7 @@ pub async fn diff(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-    Params(range): Params<Range>,
+    Params(range): Params<DiffRange>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = visible(&app, &principal, &id).await?;
@@ -460,7 +329,7 @@ pub async fn diff(
     let (base, commit, patch) = match work(&app, &session).await? {
         Some((repository, tip)) => {
             let (path, context) = (range.path.clone(), range.context);
-            let (from, to) = range.ends(&repository, &base, &tip).await?;
+            let (from, to) = range::ends(range, &repository, &base, &tip).await?;
             let patch = repository.diff_of(&from, &to, path.as_deref(), context).await?;
             (from, Some(to), patch)
         }
@@ -499,7 +368,7 @@ async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepos
 pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result<SessionDetail, Problem> {
     let unknown =
         || Problem::new(Code::UnknownSession, format!("there is no session {id}")).help("see GET /api/sessions");
-    let detail = SessionDetail::read(app.store.as_ref(), id).await.map_err(|error| match error {
+    let detail = read_session(app.store.as_ref(), id).await.map_err(|error| match error {
         harvest_store::Error::UnknownSession(_) => unknown(),
         error => error.into(),
     })?;

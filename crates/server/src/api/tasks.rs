@@ -3,16 +3,17 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, ListedTask, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
+use harvest_api_types::{
+    Approval, Ask, Page, Rejection, TaskDetail, TaskFilter, TaskPullRequest, TaskPullRequestState,
+};
+use harvest_core::{Attempt, Code, ListedTask, MAX_PROMPT_BYTES, Session, Stopping, TaskId, TaskStatus};
 use harvest_store::{LinkEnd, PlanVerdict, Store, TaskQuery};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
-use super::ask::{self, Ask};
-use super::page::{self, Page, Sort};
+use super::ask;
+use super::page::{self, PageAnswer};
 use super::record::{Concerns, concerns_task};
 use crate::auth::Principal;
-use crate::extract::{Body, Id, Params, id_prefix};
+use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::repository_access;
@@ -21,100 +22,29 @@ use crate::state::App;
 /// So often a task may change hands while someone wants it ended.
 const MOST_LOOKS: usize = 5;
 
-/// A task with its sessions, their turns and attempts.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct TaskDetail {
-    #[serde(flatten)]
-    pub task: Task,
-    pub sessions: Vec<Session>,
-    /// Merge conflicts with other tasks that are neither merged nor abandoned.
-    pub overlaps: Vec<Overlap>,
-    /// The newest pull request with the task's work.
-    pub pull_request: Option<TaskPullRequest>,
+/// A task as the API shows it.
+pub async fn read_task(store: &dyn Store, id: &TaskId) -> Result<TaskDetail, harvest_store::Error> {
+    let harvest_store::TaskDetail { task, sessions } = store.task(id).await?;
+    let overlaps = store.overlaps(id).await?;
+    let pull_request = read_pull_request(store, &sessions).await?;
+    Ok(TaskDetail { task, sessions, overlaps, pull_request })
 }
 
-/// A pull request with a task's work.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct TaskPullRequest {
-    pub url: String,
-    /// Absent if the URL does not end with it.
-    pub number: Option<u64>,
-    pub state: TaskPullRequestState,
-}
-
-/// The state of a pull request, as far as Harvest was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskPullRequestState {
-    Open,
-    Merged,
-    Closed,
-}
-
-impl TaskPullRequestState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Merged => "merged",
-            Self::Closed => "closed",
-        }
+async fn read_pull_request(
+    store: &dyn Store,
+    sessions: &[Session],
+) -> Result<Option<TaskPullRequest>, harvest_store::Error> {
+    for session in sessions.iter().rev() {
+        let Some(link) = store.pull_request_of(&session.id).await? else { continue };
+        let state = match link.end {
+            None => TaskPullRequestState::Open,
+            Some((LinkEnd::Merged, _)) => TaskPullRequestState::Merged,
+            Some((LinkEnd::Closed, _)) => TaskPullRequestState::Closed,
+        };
+        let number = harvest_engine::issue_number(&link.url);
+        return Ok(Some(TaskPullRequest { url: link.url, number, state }));
     }
-}
-
-impl TaskPullRequest {
-    async fn read(store: &dyn Store, sessions: &[Session]) -> Result<Option<Self>, harvest_store::Error> {
-        for session in sessions.iter().rev() {
-            let Some(link) = store.pull_request_of(&session.id).await? else { continue };
-            let state = match link.end {
-                None => TaskPullRequestState::Open,
-                Some((LinkEnd::Merged, _)) => TaskPullRequestState::Merged,
-                Some((LinkEnd::Closed, _)) => TaskPullRequestState::Closed,
-            };
-            let number = harvest_engine::issue_number(&link.url);
-            return Ok(Some(Self { url: link.url, number, state }));
-        }
-        Ok(None)
-    }
-}
-
-impl TaskDetail {
-    pub async fn read(store: &dyn Store, id: &TaskId) -> Result<Self, harvest_store::Error> {
-        let harvest_store::TaskDetail { task, sessions } = store.task(id).await?;
-        let overlaps = store.overlaps(id).await?;
-        let pull_request = TaskPullRequest::read(store, &sessions).await?;
-        Ok(Self { task, sessions, overlaps, pull_request })
-    }
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct TaskFilter {
-    /// A unique prefix of an id; the other filters are ignored.
-    #[param(min_length = 1, max_length = 16)]
-    #[serde(default, deserialize_with = "id_prefix")]
-    id: Option<String>,
-    /// Only tasks with this status.
-    status: Option<TaskStatus>,
-    /// The path, URL or name of the repository.
-    repository: Option<String>,
-    /// Only tasks of this convoy.
-    convoy: Option<String>,
-    /// Only tasks of this requester.
-    requested_by: Option<String>,
-    /// Only tasks of this agent.
-    agent: Option<String>,
-    /// Text in the prompt, case-insensitive.
-    q: Option<String>,
-    /// The order of the list.
-    #[param(inline)]
-    sort: Option<Sort>,
-    /// `next_cursor` of the previous page.
-    #[param(pattern = "^-?[0-9]{1,18}$")]
-    cursor: Option<String>,
-    /// The maximum number of items per page.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u32>,
+    Ok(None)
 }
 
 /// Create a task
@@ -146,17 +76,17 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<TaskFilter>,
-) -> Result<Page<ListedTask>, Problem> {
+) -> Result<PageAnswer<ListedTask>, Problem> {
     if let Some(prefix) = filter.id {
         let found = match app.store.find_task(&prefix, principal.repositories()).await {
             Err(harvest_store::Error::UnknownTask(_)) => None,
             found => Some(app.store.task(&found?).await?.task),
         };
         let Some(task) = found.filter(|task| principal.sees_repository(&task.repository)) else {
-            return Ok(Page::whole(Vec::new()));
+            return Ok(PageAnswer::whole(Vec::new()));
         };
         let waiting = app.store.waiting(vec![task.id.clone()], principal.repositories()).await?.remove(&task.id);
-        return Ok(Page::whole(vec![ListedTask { task, waiting }]));
+        return Ok(PageAnswer::whole(vec![ListedTask { task, waiting }]));
     }
     let query = TaskQuery {
         status: filter.status,
@@ -166,12 +96,12 @@ pub async fn list(
         agent: filter.agent,
         search: filter.q.filter(|words| !words.is_empty()),
         among: principal.repositories(),
-        order: filter.sort.unwrap_or_default().into(),
+        order: page::order(filter.sort),
         cursor: page::cursor(filter.cursor)?,
         limit: page::limit(filter.limit)?,
     };
     let page = app.store.list(query).await?;
-    Ok(Page { items: page.items, next_cursor: page.next_cursor })
+    Ok(PageAnswer(Page { items: page.items, next_cursor: page.next_cursor }))
 }
 
 /// A repository may be named as people named it.
@@ -287,24 +217,6 @@ pub async fn retry(
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
 
-/// An approval, which may edit the plan.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Approval {
-    /// The edited plan; default: the plan as it was proposed.
-    #[schema(min_length = 1)]
-    plan: Option<String>,
-}
-
-/// A rejection, with or without a comment.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Rejection {
-    /// With a comment, a new plan is made that takes it into account; without one, the task is cancelled.
-    #[schema(min_length = 1)]
-    comment: Option<String>,
-}
-
 /// Approve the plan of a task, unchanged or edited
 #[utoipa::path(
     post, path = "/api/tasks/{id}/approve", tag = "tasks", operation_id = "task.approve", params(("id" = TaskId, Path)),
@@ -373,12 +285,12 @@ pub async fn attempts(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<Page<Attempt>, Problem> {
+) -> Result<PageAnswer<Attempt>, Problem> {
     let detail = visible(&app, &principal, &id).await?;
     let turns = detail.sessions.into_iter().flat_map(|session| session.turns);
     let mut attempts: Vec<Attempt> = turns.flat_map(|turn| turn.attempts).collect();
     attempts.sort_by_key(|attempt| attempt.started_at);
-    Ok(Page::whole(attempts))
+    Ok(PageAnswer::whole(attempts))
 }
 
 /// The task, unless it belongs to a project that they may not see: then there is none.
@@ -392,5 +304,5 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
 }
 
 async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {
-    Ok(TaskDetail::read(app.store.as_ref(), id).await?)
+    Ok(read_task(app.store.as_ref(), id).await?)
 }

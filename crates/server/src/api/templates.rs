@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
+use harvest_api_types::{Ask, Page, TaskDetail};
 use harvest_core::{Code, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -12,10 +13,10 @@ use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::ask::{self, Ask};
-use super::page::Page;
+use super::ask;
+use super::page::PageAnswer;
 use super::schedules::may_act_on;
-use super::tasks::{self, TaskDetail};
+use super::tasks;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::idempotency::Key;
@@ -143,10 +144,10 @@ impl ToSchema for TemplateOptions {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<Template>, Problem> {
+) -> Result<PageAnswer<Template>, Problem> {
     let all = app.store.templates().await?;
     let seen = all.into_iter().filter(|template| sees(&principal, template));
-    Ok(Page::whole(seen.map(|template| describe(&app, template)).collect()))
+    Ok(PageAnswer::whole(seen.map(|template| describe(&app, template)).collect()))
 }
 
 /// Add a template, or update the one with that name
@@ -161,9 +162,9 @@ pub async fn create(
     Body(mut new): Body<NewTemplate>,
 ) -> Result<(StatusCode, Json<Template>), Problem> {
     let task = &mut new.task.0;
-    task.check_template()?;
+    ask::check_template(task)?;
     if !task.repository.is_empty() {
-        task.locate(&app, &principal).await?;
+        ask::locate(task, &app, &principal).await?;
     } else if !principal.may_act_everywhere() {
         let detail = "a template without a repository takes the role member for the whole installation";
         let help = "name one of GET /api/repositories";
@@ -213,7 +214,7 @@ pub async fn fill(
     let template = find(&app, &principal, &name).await?;
     let mut options = filling.options.0;
     if !options.repository.is_empty() {
-        options.locate(&app, &principal).await?;
+        ask::locate(&mut options, &app, &principal).await?;
     }
     let ask = app.desk.fill(&template, filling.values, &options)?;
     if ask.repository.is_empty() {

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::{Code, Role, Timestamp, TokenId, belongs_to_github};
 use harvest_store::{AccessToken, TokenKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::page::Page;
+use super::page::PageAnswer;
 use crate::auth::{Mint, Principal};
 use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
@@ -166,8 +167,11 @@ fn own_projects(
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<Token>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Result<Page<Token>, Problem> {
-    Ok(Page::whole(visible(&app, &principal).await?.into_iter().map(Token::from).collect()))
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<PageAnswer<Token>, Problem> {
+    Ok(PageAnswer::whole(visible(&app, &principal).await?.into_iter().map(Token::from).collect()))
 }
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, Problem> {

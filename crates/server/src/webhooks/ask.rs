@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use harvest_api_types::Ask;
 use harvest_core::{Prompt, Source, TaskKind, Trust, is_automatic};
 use harvest_engine::{Change, REVIEW, Remark, Situation};
 use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
 use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted, describe};
 
 use super::act::{self, Trouble};
-use crate::Ask;
 use crate::state::App;
 
 const MOST_COMMENTS: usize = 50;

@@ -3,12 +3,13 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::{Role, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{concerns, known, tell_of_change};
-use crate::api::page::Page;
+use crate::api::page::PageAnswer;
 use crate::api::record::Concerns;
 use crate::auth::Principal;
 use crate::extract::{Body, Id, check_name};
@@ -38,10 +39,10 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(name): Id<String>,
-) -> Result<Page<Member>, Problem> {
+) -> Result<PageAnswer<Member>, Problem> {
     known(&app, &principal, &name)?;
     let all = app.store.members().await?.into_iter().filter(|member| member.project == name);
-    Ok(Page::whole(all.map(Member::from).collect()))
+    Ok(PageAnswer::whole(all.map(Member::from).collect()))
 }
 
 /// Add a member to a project, or change their role

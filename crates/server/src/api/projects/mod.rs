@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use harvest_api_types::Page;
 use harvest_core::repository::Place;
 use harvest_core::{Code, Cost};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::ask::location;
-use super::page::Page;
+use super::page::PageAnswer;
 use super::record::{Concerns, concerns_project};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, check_name};
@@ -63,8 +64,8 @@ pub struct ProjectChange {
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<Project>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Page<Project> {
-    Page::whole(visible(&app, &principal))
+pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> PageAnswer<Project> {
+    PageAnswer::whole(visible(&app, &principal))
 }
 
 /// Show a project; with `If-None-Match`, it is sent only if it has changed

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use harvest_api_types::Ask;
 use harvest_core::{Code, Cost, Credential, CredentialId, Scope, TaskId, Timestamp};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Sqlite, Template};
@@ -19,8 +20,7 @@ use crate::api::credentials::NewCredential;
 use crate::api::repositories::NewRepository;
 use crate::api::schedules::NewSchedule;
 use crate::api::templates::NewTemplate;
-use crate::desk::{AgentCheck, AgentInfo, Reach, Refusal};
-use crate::{Ask, desk};
+use crate::desk::{self, AgentCheck, AgentInfo, Reach, Refusal};
 
 /// A desk that keeps the tokens of people, and nothing else.
 #[derive(Debug, Default)]
