@@ -11,8 +11,10 @@ pub struct AskMore {
     #[cfg_attr(feature = "schema", schema(min_length = 1, example = "And now the same for the other module"))]
     pub prompt: String,
     /// The agent from here on; default: unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The model from here on; default: unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
@@ -28,7 +30,9 @@ pub struct AskFork {
     #[cfg_attr(feature = "schema", schema(min_length = 1))]
     pub prompt: String,
     /// An id from `/api/agents`; default: unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// A model of the agent; default: unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }

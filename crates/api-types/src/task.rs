@@ -86,6 +86,7 @@ pub struct TaskFilter {
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// The edited plan; default: the plan as it was proposed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1))]
     pub plan: Option<String>,
 }
@@ -96,6 +97,7 @@ pub struct Approval {
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
     /// With a comment, a new plan is made that takes it into account; without one, the task is cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1))]
     pub comment: Option<String>,
 }

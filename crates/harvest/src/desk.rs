@@ -6,14 +6,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use harvest_api_types::Ask;
+use harvest_api_types::{AgentCheck, AgentInfo, Ask, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate};
 use harvest_core::{Code, Cost, Credential, CredentialId, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_forge::github::Client;
-use harvest_server::{
-    AgentCheck, AgentInfo, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
-    Webhooks,
-};
+use harvest_server::{Desk, Reach, Refusal, Webhooks};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use harvest_vault::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -217,7 +214,7 @@ impl Desk for FrontDesk {
         let (saved, prompt) = saved(&new.task)?;
         self.within_the_budget(&new.task)?;
         let time_zone = new.time_zone.clone().unwrap_or_else(|| self.installation.environment.time_zone());
-        let when = When { cron: new.cron.clone(), time_zone, missed: new.missed.into() };
+        let when = When { cron: new.cron.clone(), time_zone, missed: harvest_server::missed_runs(new.missed) };
         Ok(schedule::keep(&self.installation, owner, when, saved, prompt).await?)
     }
 

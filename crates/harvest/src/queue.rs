@@ -44,7 +44,7 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
     }
     let _ = match global.json {
         true => output::json(
-            &harvest_server::Queue::read(store.as_ref(), installation.data.path(), installation.clock.now()).await?,
+            &harvest_server::read_queue(store.as_ref(), installation.data.path(), installation.clock.now()).await?,
         ),
         false => output::line(&words(style, &command)),
     };

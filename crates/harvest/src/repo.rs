@@ -50,7 +50,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
         output::complain(&clean(&format!("note: sandboxes do not use {} yet; {}", setting.value, setting.advice())));
     }
     let name = repository.name.clone();
-    show_added(global, style, &json!(harvest_server::Repository::describe(&installation.data, repository)), &name);
+    show_added(global, style, &json!(harvest_server::describe_repository(&installation.data, repository)), &name);
     Ok(Exit::Done)
 }
 
@@ -142,7 +142,7 @@ fn default_name(source: &str) -> String {
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let repositories = installation.store.repositories().await?;
     if global.json {
-        let shown = |repository| harvest_server::Repository::describe(&installation.data, repository);
+        let shown = |repository| harvest_server::describe_repository(&installation.data, repository);
         let items: Vec<_> = repositories.into_iter().map(shown).collect();
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
         return Ok(Exit::Done);

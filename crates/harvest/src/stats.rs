@@ -47,14 +47,14 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
 
 async fn here(global: &Global, environment: Environment, options: Stats) -> Result<Value, Failure> {
     let installation = Installation::open(global, environment).await?;
-    let by: harvest_server::StatsBy = options.by.into();
+    let by: harvest_api_types::StatsBy = options.by.into();
     let query = StatQuery {
-        by: by.into(),
+        by: harvest_server::stat_key(by),
         from: options.from.unwrap_or_else(|| "0000-00-00".to_owned()),
         to: options.to.unwrap_or_else(|| day_of(installation.clock.now())),
         among: None,
     };
-    let sums = harvest_server::Stats::new(by, installation.store.statistics(query).await?);
+    let sums = harvest_server::describe_stats(by, installation.store.statistics(query).await?);
     Ok(serde_json::to_value(sums).unwrap_or_default())
 }
 

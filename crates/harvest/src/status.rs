@@ -48,7 +48,7 @@ async fn show(
     let store = &installation.store;
     if global.json {
         let (data, now) = (installation.data.path(), installation.clock.now());
-        return Ok(output::json(&harvest_server::Queue::read(store.as_ref(), data, now).await?));
+        return Ok(output::json(&harvest_server::read_queue(store.as_ref(), data, now).await?));
     }
     let (queue, convoys, owners) = (store.queue().await?, store.convoys().await?, store.owners().await?);
     let mut shown = Vec::new();

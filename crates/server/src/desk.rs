@@ -4,19 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_api_types::Ask;
+use harvest_api_types::{AgentCheck, AgentInfo, Ask, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate};
 use harvest_core::{Code, Cost, Credential, CredentialId, Role, Scope, TaskId};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
-use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::Webhooks;
-use crate::api::credentials::NewCredential;
-use crate::api::repositories::NewRepository;
-use crate::api::schedules::NewSchedule;
-use crate::api::templates::NewTemplate;
 
 /// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
 #[async_trait]
@@ -107,67 +101,10 @@ pub enum Reach {
     Installation,
 }
 
-/// The result of a merge.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Merge {
-    /// The task's branch.
-    pub branch: String,
-    /// The branch of the repository that it was merged into.
-    pub into: String,
-    /// The commit of that branch before the merge; the same as `commit` if the branch already contained the work.
-    pub before: String,
-    /// The commit of that branch after the merge.
-    pub commit: String,
-}
-
 /// Why something is not done, and what to do about it.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     pub code: Code,
     pub message: String,
     pub help: Option<String>,
-}
-
-/// An agent and its availability.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct AgentInfo {
-    pub id: String,
-    pub name: String,
-    /// The vendors whose wire formats it supports.
-    pub providers: Vec<String>,
-    /// Optional features, and whether the agent supports them.
-    pub features: BTreeMap<String, bool>,
-    /// Whether it is the agent of tasks that name none.
-    pub default: bool,
-    pub installed: bool,
-    pub version: Option<String>,
-    /// The vendors with an available key.
-    pub usable_providers: Vec<String>,
-    pub install_hint: String,
-    pub key_hint: Option<String>,
-}
-
-/// The result of an agent's test.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct AgentCheck {
-    pub agent: String,
-    /// True if no check failed.
-    pub works: bool,
-    pub checks: Vec<Check>,
-}
-
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Check {
-    pub name: &'static str,
-    pub state: CheckState,
-    pub detail: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckState {
-    Works,
-    Fails,
-    /// It did not try, which is fine for some.
-    Absent,
 }

@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 use harvest_core::Code;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::problem::Problem;
@@ -61,12 +60,6 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         let field = if path == "." { "body".to_owned() } else { path };
         Problem::bad(field, error.inner().to_string())
     })
-}
-
-/// Part of a body that has to be an object, like the body itself.
-pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
-    let fields = serde_json::Map::deserialize(deserializer)?;
-    serde_json::from_value(Value::Object(fields)).map_err(serde::de::Error::custom)
 }
 
 /// Whole numbers that were written with a point become what they are.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_agents::Agent;
+use harvest_api_types::{AgentCheck, Check, CheckState as State};
 use harvest_core::{Code, Cost, Event, EventBody, Evidence, Outcome, Prompt, Source, TaskStatus};
 use harvest_engine::{ModelChoice, Queueing, Request, Stop};
 use harvest_gateway::Script;
-use harvest_server::{AgentCheck, Check, CheckState as State};
 use harvest_store::OwnerKind;
 use harvest_workspace::{Git, Home};
 use serde_json::json;
@@ -74,7 +74,7 @@ fn installed(agent: &Agent, search: &str) -> Check {
         Some(program) if is_there => format!("`{program}` was found"),
         Some(program) => format!("`{program}` was not found: {}", agent.install_hint),
     };
-    Check { name: "installed", state: state(is_there), detail }
+    Check { name: "installed".to_owned(), state: state(is_there), detail }
 }
 
 fn state(works: bool) -> State {
@@ -213,6 +213,6 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
         ("tokens", state(tokens.input_tokens > 0), format!("{} in, {} out", tokens.input_tokens, tokens.output_tokens)),
         ("ends", state(ended), why),
     ]
-    .map(|(name, state, detail)| Check { name, state, detail })
+    .map(|(name, state, detail)| Check { name: name.to_owned(), state, detail })
     .into()
 }

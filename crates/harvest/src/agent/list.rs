@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use harvest_agents::{Agent, Provider};
-use harvest_server::AgentInfo;
+use harvest_api_types::AgentInfo;
 use serde_json::json;
 use tokio::process::Command;
 

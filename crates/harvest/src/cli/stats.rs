@@ -1,7 +1,8 @@
 //! `harvest stats`.
 
 use clap::{Args, ValueEnum};
-use harvest_server::{StatsBy, is_day};
+use harvest_api_types::StatsBy;
+use harvest_server::is_day;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -163,7 +163,7 @@ impl Guide<'_> {
             let checked = agent::rehearsal(self.global, &installation.environment, &id, stop).await;
             self.signals.leave();
             let checked = checked?;
-            let broken = checked.checks.iter().find(|check| check.state == harvest_server::CheckState::Fails);
+            let broken = checked.checks.iter().find(|check| check.state == harvest_api_types::CheckState::Fails);
             match broken {
                 None => self.report.step("agent", StepState::Done, &format!("{id} works in a sandbox"), None),
                 Some(check) => {

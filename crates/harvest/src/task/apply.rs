@@ -36,7 +36,7 @@ pub async fn apply(
     let how_to_force = format!("harvest task apply {} --force", id.short());
     let Merged { branch, into, before, after } = merge(installation, &detail, &local, force, &how_to_force).await?;
     let _ = if global.json {
-        output::json(&harvest_server::Merge { branch, into, before, commit: after })
+        output::json(&harvest_api_types::Merge { branch, into, before, commit: after })
     } else if before == after {
         output::line(&format!("{} {into} already has {branch}", style.ok()))
     } else {

@@ -2,10 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use harvest_api_types::Page;
+use harvest_api_types::{AgentCheck, AgentInfo, Page};
 
 use super::page::PageAnswer;
-use crate::desk::{AgentCheck, AgentInfo};
 use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;

@@ -2,49 +2,14 @@
 
 use axum::Extension;
 use axum::extract::State;
-use harvest_api_types::Page;
-use harvest_core::Timestamp;
+use harvest_api_types::{AuditEntry, AuditFilter, Page};
 use harvest_store::AuditQuery;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::page::{self, PageAnswer};
 use crate::auth::Principal;
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::state::App;
-
-/// An entry of the audit log. Each entry contains the digest of the previous one.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AuditEntry {
-    number: u64,
-    at: Timestamp,
-    /// `user:NAME`; the token is in `detail`.
-    actor: String,
-    /// The operation; for API requests, its `operationId` in this document.
-    action: String,
-    target: String,
-    project: Option<String>,
-    detail: serde_json::Value,
-    previous: String,
-    digest: String,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub struct AuditFilter {
-    /// Only entries of this actor, such as `user:ada`.
-    actor: Option<String>,
-    /// Only entries of this operation, such as `task.create`.
-    action: Option<String>,
-    /// `next_cursor` of the previous page.
-    #[param(pattern = "^[0-9]{1,18}$")]
-    cursor: Option<String>,
-    /// The maximum number of items per page.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u32>,
-}
 
 /// List the audit log, oldest first
 #[utoipa::path(

@@ -3,17 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::Page;
+use harvest_api_types::{NewComment, Page, Person};
 use harvest_core::{Code, Comment, CommentId, CommentPlace, MAX_COMMENT_BYTES, Role, SessionId};
 use harvest_engine::check_name;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
 
 use super::page::PageAnswer;
 use super::record::Concerns;
 use super::sessions::visible;
 use crate::auth::Principal;
-use crate::events::Person;
 use crate::events::feed::Aside;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -21,16 +19,6 @@ use crate::state::App;
 
 /// Of one session; whoever has more to say says it elsewhere.
 const MOST: usize = 1000;
-
-/// A comment to add.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewComment {
-    about: CommentPlace,
-    /// The comment itself.
-    #[schema(min_length = 1, max_length = 10000, example = "Why not the other module?")]
-    text: String,
-}
 
 /// That the comments of a session have changed.
 #[derive(Debug, Serialize)]

@@ -1,31 +1,18 @@
 //! Batches of tasks that are followed as one.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
-use harvest_api_types::Page;
-use harvest_core::{Code, Cost};
-use serde::Serialize;
-use utoipa::ToSchema;
+use harvest_api_types::{Convoy, Page};
+use harvest_core::Code;
 
 use super::page::PageAnswer;
 use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Convoy {
-    name: String,
-    /// Tasks by status.
-    tasks: BTreeMap<String, u64>,
-    cost_usd: Cost,
-}
-
-impl From<harvest_store::Convoy> for Convoy {
-    fn from(convoy: harvest_store::Convoy) -> Self {
-        Self { name: convoy.name, tasks: convoy.tasks, cost_usd: convoy.cost_usd }
-    }
+/// A convoy as the API shows it.
+pub fn describe_convoy(convoy: harvest_store::Convoy) -> Convoy {
+    Convoy { name: convoy.name, tasks: convoy.tasks, cost_usd: convoy.cost_usd }
 }
 
 /// List convoys; a task joins one by naming it
@@ -36,7 +23,7 @@ impl From<harvest_store::Convoy> for Convoy {
 )]
 pub async fn list(State(app): State<App>) -> Result<PageAnswer<Convoy>, Problem> {
     let convoys = app.store.convoys().await?;
-    Ok(PageAnswer::whole(convoys.into_iter().map(Convoy::from).collect()))
+    Ok(PageAnswer::whole(convoys.into_iter().map(describe_convoy).collect()))
 }
 
 /// Show a convoy; `GET /api/tasks?convoy=…` lists its tasks
@@ -48,5 +35,5 @@ pub async fn list(State(app): State<App>) -> Result<PageAnswer<Convoy>, Problem>
 pub async fn get(State(app): State<App>, Id(name): Id<String>) -> Result<Json<Convoy>, Problem> {
     let found = app.store.convoys().await?.into_iter().find(|convoy| convoy.name == name);
     let unknown = || Problem::new(Code::UnknownAddress, "there is no such convoy").help("see GET /api/convoys");
-    found.map(|convoy| Json(convoy.into())).ok_or_else(unknown)
+    found.map(|convoy| Json(describe_convoy(convoy))).ok_or_else(unknown)
 }

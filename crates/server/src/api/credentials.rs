@@ -5,82 +5,14 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::Page;
+use harvest_api_types::{ListedCredential, ModelProvider, NewCredential, NewSecret, Page};
 use harvest_core::{Code, Credential, CredentialId, Role, Scope, may_name_hosts};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::page::PageAnswer;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
-
-/// A credential to add. Members may add their own; those of teams and projects require an admin.
-#[derive(Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewCredential {
-    /// The vendor that the credential is for.
-    pub provider: ModelProvider,
-    /// The owner; default: you.
-    pub scope: Option<Scope>,
-    /// The name; default: `default`. Credentials with other names are fallbacks, used when that one is refused.
-    #[schema(min_length = 1, max_length = 64)]
-    pub name: Option<String>,
-    /// Another host with the same wire format; only for admins of the installation. For a credential of a project, the
-    /// host must have a public address.
-    pub base_url: Option<String>,
-    /// The secret itself. It cannot be read again.
-    #[schema(max_length = 16384, write_only)]
-    pub secret: String,
-}
-
-impl std::fmt::Debug for NewCredential {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewCredential").field("provider", &self.provider).finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelProvider {
-    Anthropic,
-    Openai,
-    Gemini,
-    Ollama,
-    /// The account that repositories on GitHub are reached with; for admins of the whole installation.
-    Github,
-    /// For MCP servers whose settings name this credential.
-    Mcp,
-}
-
-impl ModelProvider {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::Openai => "openai",
-            Self::Gemini => "gemini",
-            Self::Ollama => "ollama",
-            Self::Github => "github",
-            Self::Mcp => "mcp",
-        }
-    }
-}
-
-/// A new secret for a credential.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewSecret {
-    /// The new secret. It cannot be read again.
-    #[schema(min_length = 1, max_length = 16384, write_only)]
-    secret: String,
-}
-
-impl std::fmt::Debug for NewSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NewSecret(…)")
-    }
-}
 
 /// What the installation has with GitHub, and what people's sign-in leaves.
 const ACCOUNTS: [&str; 2] = ["github", "github-sign-in"];
@@ -94,15 +26,6 @@ fn has(principal: &Principal, provider: &str, scope: &Scope) -> bool {
         Scope::Project(name) => principal.role_in(name) == Some(Role::Admin),
         _ => principal.role_everywhere() == Some(Role::Admin),
     }
-}
-
-/// A credential in a list.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ListedCredential {
-    #[serde(flatten)]
-    credential: Credential,
-    /// Whether its secret can be read with the server's master key.
-    usable: bool,
 }
 
 /// List credentials with their last characters and last use

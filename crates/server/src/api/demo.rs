@@ -3,23 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_core::{Source, TaskId};
+use harvest_api_types::Demo;
+use harvest_core::Source;
 use harvest_engine::Request;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::auth::Principal;
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::state::App;
-
-/// The tasks of the demo and their repository.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Demo {
-    /// The path of the sample repository.
-    repository: String,
-    tasks: Vec<TaskId>,
-}
 
 /// Start the demo: a few tasks on a sample repository, in real sandboxes with a scripted model
 #[utoipa::path(

@@ -3,11 +3,9 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::TaskDetail;
+use harvest_api_types::{AskInterrupt, AskResume, TaskDetail};
 use harvest_core::{Code, SessionId, Stopping, TaskId};
 use harvest_engine::Error;
-use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::record::Concerns;
 use super::sessions;
@@ -18,24 +16,6 @@ use crate::problem::Problem;
 use crate::state::App;
 
 const LONGEST_REASON: usize = 1000;
-
-/// The reason for an interruption.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskInterrupt {
-    /// Shown to the people who follow the session.
-    #[schema(max_length = 1000, example = "the schema changes today")]
-    reason: Option<String>,
-}
-
-/// A prompt for the resumed session.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskResume {
-    /// What to do next; default: continue.
-    #[schema(min_length = 1)]
-    prompt: Option<String>,
-}
 
 /// Interrupt a task: the agent may finish its step; its work and conversation are kept, and it continues when resumed
 #[utoipa::path(

@@ -3,66 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::Page;
-use harvest_core::{Code, Role, Timestamp};
+use harvest_api_types::{NamedSnapshot, NewRepository, Page, Repository, Snapshot};
+use harvest_core::{Code, Role};
 use harvest_engine::{DataFolder, prepare};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::page::PageAnswer;
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Repository {
-    name: String,
-    /// Its path or URL.
-    source: String,
-    settings: serde_json::Value,
-    created_at: Timestamp,
-    snapshot: Snapshot,
-}
-
-/// The prepared copy of a repository that its sessions start from.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Snapshot {
-    /// `none`, `building`, `ready`, `outdated` or `failed`.
-    state: &'static str,
-    commit: Option<String>,
-    built_at: Option<Timestamp>,
-    bytes: Option<u64>,
-    /// The outcome of the last build.
-    last_build: Option<serde_json::Value>,
-    next_at: Option<Timestamp>,
-}
-
-/// A repository to add.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewRepository {
-    /// Its path on the server's machine, or its URL.
-    #[schema(min_length = 1)]
-    pub source: String,
-    /// The name; default: the last part of its path.
-    #[schema(min_length = 1, max_length = 64)]
-    pub name: Option<String>,
-    /// The branch to follow.
-    pub branch: Option<String>,
-    /// The command that installs dependencies, in a sandbox; default: the one found in the repository.
-    pub setup: Option<String>,
-    /// The command that builds it, in a sandbox; a failure is tolerated.
-    pub build: Option<String>,
-}
-
-/// The snapshot of a repository, with its name.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NamedSnapshot {
-    repository: String,
-    #[serde(flatten)]
-    snapshot: Snapshot,
-}
 
 /// List repositories with their snapshots
 #[utoipa::path(
@@ -194,32 +143,30 @@ fn describe(app: &App, principal: &Principal, mut repository: harvest_store::Rep
     {
         settings.remove("alert");
     }
-    Repository::describe(&app.data, repository)
+    describe_repository(&app.data, repository)
 }
 
-impl Repository {
-    /// With the state of its snapshot on this machine.
-    pub fn describe(data: &DataFolder, repository: harvest_store::Repository) -> Self {
-        let standing = prepare::standing(data, &repository);
-        let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
-        let state = match (standing.building, &standing.newest, failed) {
-            (true, ..) => "building",
-            (false, Some(_), true) => "outdated",
-            (false, Some(_), false) => "ready",
-            (false, None, true) => "failed",
-            (false, None, false) => "none",
-        };
-        let snapshot = Snapshot {
-            state,
-            commit: standing.newest.as_ref().map(|newest| newest.commit.clone()),
-            built_at: standing.newest.as_ref().map(|newest| newest.built_at),
-            bytes: standing.newest.as_ref().map(|newest| newest.bytes),
-            last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
-            next_at: standing.next_at,
-        };
-        let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
-        Repository { name, source, settings, created_at, snapshot }
-    }
+/// A repository as the API shows it, with the state of its snapshot on this machine.
+pub fn describe_repository(data: &DataFolder, repository: harvest_store::Repository) -> Repository {
+    let standing = prepare::standing(data, &repository);
+    let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
+    let state = match (standing.building, &standing.newest, failed) {
+        (true, ..) => "building",
+        (false, Some(_), true) => "outdated",
+        (false, Some(_), false) => "ready",
+        (false, None, true) => "failed",
+        (false, None, false) => "none",
+    };
+    let snapshot = Snapshot {
+        state: state.to_owned(),
+        commit: standing.newest.as_ref().map(|newest| newest.commit.clone()),
+        built_at: standing.newest.as_ref().map(|newest| newest.built_at),
+        bytes: standing.newest.as_ref().map(|newest| newest.bytes),
+        last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
+        next_at: standing.next_at,
+    };
+    let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
+    Repository { name, source, settings, created_at, snapshot }
 }
 
 fn unknown() -> Problem {

@@ -3,29 +3,17 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::TaskDetail;
+use harvest_api_types::{Application, Envelope, EvidenceKey, Merge, TaskDetail};
 use harvest_core::{Code, TaskId, TaskKind};
 use harvest_engine::DeliveryRequest;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::record::Concerns;
 use super::tasks::visible;
 use crate::auth::Principal;
-use crate::desk::Merge;
 use crate::extract::{Body, Id};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::state::App;
-
-/// Options of a merge.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Application {
-    /// Also merge work that failed or is not verified.
-    #[serde(default)]
-    force: bool,
-}
 
 /// Merge the work of a task into the current branch of its repository on the server's machine
 ///
@@ -114,28 +102,6 @@ pub async fn evidence(
 ) -> Result<Json<serde_json::Value>, Problem> {
     visible(&app, &principal, &id).await?;
     Ok(Json(app.desk.signed_evidence(&id).await?))
-}
-
-/// A signed statement in a DSSE envelope (Dead Simple Signing Envelope).
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Envelope {
-    payload_type: String,
-    /// The statement in Base64.
-    payload: String,
-    signatures: Vec<EnvelopeSignature>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EnvelopeSignature {
-    keyid: String,
-    sig: String,
-}
-
-/// The public key that signed evidence is verified with.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EvidenceKey {
-    public_key: String,
 }
 
 /// Show the public key that this installation signs evidence with

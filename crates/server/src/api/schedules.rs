@@ -3,11 +3,9 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::{Ask, Page};
-use harvest_core::{Code, Timestamp};
+use harvest_api_types::{Missed, NewSchedule, Page, Schedule};
+use harvest_core::Code;
 use harvest_store::MissedRuns;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::ask;
 use super::page::PageAnswer;
@@ -16,70 +14,23 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Schedule {
-    id: String,
-    cron: String,
-    time_zone: String,
-    missed: Missed,
-    /// The task that each run creates.
-    request: serde_json::Value,
-    next: Option<Timestamp>,
-    last: Option<Timestamp>,
-    /// The user that it runs as, with their permissions and quotas at the time of the run.
-    owner: Option<String>,
-    /// Why the last run created no task.
-    problem: Option<String>,
-    created_at: Timestamp,
-}
-
-/// What happens to runs that were missed while Harvest was not running.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Missed {
-    /// Nothing: it goes on with the next one.
-    Skip,
-    /// One run for all of them.
-    #[default]
-    RunOnce,
-}
-
-impl From<Missed> for MissedRuns {
-    fn from(missed: Missed) -> Self {
-        match missed {
-            Missed::Skip => Self::Skip,
-            Missed::RunOnce => Self::RunOnce,
-        }
+/// What the store keeps of the choice for missed runs.
+pub fn missed_runs(missed: Missed) -> MissedRuns {
+    match missed {
+        Missed::Skip => MissedRuns::Skip,
+        Missed::RunOnce => MissedRuns::RunOnce,
     }
 }
 
-/// A schedule to add.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewSchedule {
-    /// Minute, hour, day of month, month, day of week.
-    #[schema(example = "0 3 * * 1-5")]
-    pub cron: String,
-    /// The time zone; default: the server's.
-    #[schema(example = "Europe/Paris")]
-    pub time_zone: Option<String>,
-    #[serde(default)]
-    pub missed: Missed,
-    #[serde(deserialize_with = "crate::extract::object")]
-    pub task: Ask,
-}
-
-impl From<harvest_store::Schedule> for Schedule {
-    fn from(schedule: harvest_store::Schedule) -> Self {
-        let missed = match schedule.missed {
-            MissedRuns::Skip => Missed::Skip,
-            MissedRuns::RunOnce => Missed::RunOnce,
-        };
-        let harvest_store::Schedule { id, cron, time_zone, request, next, last, owner, problem, created_at, .. } =
-            schedule;
-        let owner = owner.map(|owner| owner.user);
-        Self { id, cron, time_zone, missed, request, next, last, owner, problem, created_at }
-    }
+/// A schedule as the API shows it.
+pub fn describe_schedule(schedule: harvest_store::Schedule) -> Schedule {
+    let missed = match schedule.missed {
+        MissedRuns::Skip => Missed::Skip,
+        MissedRuns::RunOnce => Missed::RunOnce,
+    };
+    let harvest_store::Schedule { id, cron, time_zone, request, next, last, owner, problem, created_at, .. } = schedule;
+    let owner = owner.map(|owner| owner.user);
+    Schedule { id, cron, time_zone, missed, request, next, last, owner, problem, created_at }
 }
 
 /// Whether a stored request belongs to what they may do this operation to.
@@ -102,7 +53,7 @@ pub async fn list(
 ) -> Result<PageAnswer<Schedule>, Problem> {
     let all = app.store.schedules().await?;
     let seen = all.into_iter().filter(|schedule| may_act_on(&principal, &schedule.request));
-    Ok(PageAnswer::whole(seen.map(Schedule::from).collect()))
+    Ok(PageAnswer::whole(seen.map(describe_schedule).collect()))
 }
 
 /// Add a schedule: a task that is created at set times
@@ -122,7 +73,7 @@ pub async fn create(
         return Err(Problem::bad("task", "a schedule has neither dependencies nor a source address"));
     }
     let made = app.desk.add_schedule(&new, principal.schedule_owner()).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    Ok((StatusCode::CREATED, Json(describe_schedule(made))))
 }
 
 /// Remove a schedule; tasks that it has queued are kept

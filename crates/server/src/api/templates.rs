@@ -1,17 +1,10 @@
 //! Prompts with parameters, kept for later.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_api_types::{Ask, Page, TaskDetail};
-use harvest_core::{Code, Timestamp};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use harvest_api_types::{Filling, NewTemplate, Page, TaskDetail, Template};
+use harvest_core::Code;
 
 use super::ask;
 use super::page::PageAnswer;
@@ -22,118 +15,6 @@ use crate::extract::{Body, Id};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::state::App;
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Template {
-    name: String,
-    /// Text with `{{ parameter }}`.
-    prompt: String,
-    parameters: Vec<String>,
-    /// Options of the tasks created from it.
-    options: serde_json::Value,
-    created_at: Timestamp,
-}
-
-/// A template to add.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewTemplate {
-    /// The name of the template.
-    #[schema(min_length = 1, max_length = 64, example = "upgrade")]
-    pub name: String,
-    /// The prompt may have parameters, as in `Upgrade {{ package }}`; the other fields apply to all tasks created from
-    /// it.
-    pub task: TemplateTask,
-}
-
-/// Values for the parameters of a template, and options of this task.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Filling {
-    /// A value for each parameter.
-    #[serde(default)]
-    values: BTreeMap<String, String>,
-    /// Override the options of the template for this task.
-    #[serde(default)]
-    options: TemplateOptions,
-}
-
-/// The task of a template: its repository is empty where it is named when the template is used.
-#[derive(Debug, Clone)]
-pub struct TemplateTask(pub Ask);
-
-/// What overrides a template: the prompt is always empty, and so is the repository where the template's is used.
-#[derive(Debug, Clone, Default)]
-pub struct TemplateOptions(Ask);
-
-const OF_THE_TEMPLATE: [&str; 2] = ["prompt", "race"];
-
-impl<'de> Deserialize<'de> for TemplateTask {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        with_open(Map::deserialize(deserializer)?, &["repository"]).map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for TemplateOptions {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Map::deserialize(deserializer)?;
-        if let Some(name) = OF_THE_TEMPLATE.iter().find(|name| fields.contains_key(**name)) {
-            return Err(D::Error::custom(format!("`{name}` cannot be set when a template is used; leave it out")));
-        }
-        with_open(fields, &["prompt", "repository"]).map(Self)
-    }
-}
-
-/// A task with these fields empty where they are left out.
-fn with_open<E: serde::de::Error>(mut fields: Map<String, Value>, open: &[&str]) -> Result<Ask, E> {
-    for name in open {
-        if fields.get(*name).is_some_and(|value| value == "") {
-            return Err(E::custom(format!("`{name}` is empty; leave it out")));
-        }
-        fields.entry(*name).or_insert_with(|| Value::from(""));
-    }
-    serde_json::from_value(Value::Object(fields)).map_err(E::custom)
-}
-
-/// The schema of a task in which these fields can be left out, and those do not exist.
-fn schema_of(description: &str, open: &[&str], absent: &[&str]) -> RefOr<Schema> {
-    match Ask::schema() {
-        RefOr::T(Schema::Object(mut schema)) => {
-            schema.required.retain(|name| !open.contains(&name.as_str()));
-            schema.properties.retain(|name, _| !absent.contains(&name.as_str()));
-            schema.description = Some(description.to_owned());
-            schema.into()
-        }
-        other => other,
-    }
-}
-
-impl PartialSchema for TemplateTask {
-    fn schema() -> RefOr<Schema> {
-        let description = "The task of a template. Without a `repository`, it is named when the template is used.";
-        schema_of(description, &["repository"], &["race"])
-    }
-}
-
-impl ToSchema for TemplateTask {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        Ask::schemas(schemas);
-    }
-}
-
-impl PartialSchema for TemplateOptions {
-    fn schema() -> RefOr<Schema> {
-        let description =
-            "Options of one task that is created from a template; those that are left out are the template's.";
-        schema_of(description, &["prompt", "repository"], &OF_THE_TEMPLATE)
-    }
-}
-
-impl ToSchema for TemplateOptions {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        Ask::schemas(schemas);
-    }
-}
 
 /// List templates
 #[utoipa::path(

@@ -5,11 +5,9 @@ use std::collections::HashSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_api_types::Page;
-use harvest_core::{Code, Role, Timestamp, TokenId, belongs_to_github};
+use harvest_api_types::{AskToken, NewToken, Page, Token};
+use harvest_core::{Code, Role, TokenId, belongs_to_github};
 use harvest_store::{AccessToken, TokenKind};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::page::PageAnswer;
 use crate::auth::{Mint, Principal};
@@ -20,54 +18,10 @@ use crate::state::App;
 const MOST_PROJECTS: usize = 100;
 const LONGEST_LIFE: u64 = 10 * 365;
 
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Token {
-    id: TokenId,
-    name: String,
-    user: String,
-    role: Role,
-    /// The projects that it is limited to; absent: no limit.
-    projects: Option<Vec<String>>,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NewToken {
-    #[serde(flatten)]
-    token: Token,
-    /// The token itself. It is shown only once.
-    #[serde(rename = "token")]
-    #[schema(example = "hv_0123456789abcdefghjkmnpqrstvwxyz0123456789abcdefghjk")]
-    secret: String,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskToken {
-    /// The purpose of the token.
-    #[schema(min_length = 1, max_length = 200)]
-    name: String,
-    role: Role,
-    /// The user it acts for; default: you.
-    #[schema(min_length = 1, max_length = 200)]
-    user: Option<String>,
-    /// The projects that it is limited to; default: no limit.
-    #[schema(max_items = 100)]
-    projects: Option<Vec<String>>,
-    /// Days until it expires; default: never.
-    #[schema(minimum = 1, maximum = 3650)]
-    expires_in_days: Option<u64>,
-}
-
-impl From<AccessToken> for Token {
-    fn from(token: AccessToken) -> Self {
-        let AccessToken { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at, .. } =
-            token;
-        Self { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at }
-    }
+/// A token as the API shows it.
+pub fn describe_token(token: AccessToken) -> Token {
+    let AccessToken { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at, .. } = token;
+    Token { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at }
 }
 
 /// Create a token
@@ -119,7 +73,7 @@ pub async fn create(
     }
     app.store.add_token(token.clone()).await?;
     app.doorman.expect(token.digest.clone());
-    Ok((StatusCode::CREATED, Json(NewToken { token: token.into(), secret: secret.reveal().to_owned() })))
+    Ok((StatusCode::CREATED, Json(NewToken { token: describe_token(token), secret: secret.reveal().to_owned() })))
 }
 
 /// The projects of a token that someone makes for themselves, none of which gives it more than they have; `None`: wherever
@@ -171,7 +125,7 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
 ) -> Result<PageAnswer<Token>, Problem> {
-    Ok(PageAnswer::whole(visible(&app, &principal).await?.into_iter().map(Token::from).collect()))
+    Ok(PageAnswer::whole(visible(&app, &principal).await?.into_iter().map(describe_token).collect()))
 }
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, Problem> {

@@ -10,11 +10,11 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use harvest_core::{EventBody, SessionId, TaskId, TaskStatus, Timestamp};
+use harvest_api_types::Notice;
+use harvest_core::{EventBody, SessionId};
 use harvest_store::{Grown, Store};
 use serde::Serialize;
 use tokio::sync::broadcast;
-use utoipa::ToSchema;
 
 use super::sse::{HEARTBEAT, closing, response};
 use crate::auth::{Pass, Principal, Shows};
@@ -25,20 +25,6 @@ const BUFFER: usize = 1024;
 const PAGE: usize = 500;
 /// Sessions whose last number is remembered; of others only what is new is told.
 const REMEMBERED: usize = 10_000;
-
-/// Something that a list or a board shows has changed.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Notice {
-    pub at: Timestamp,
-    pub task_id: TaskId,
-    pub session_id: SessionId,
-    pub seq: u64,
-    /// The type of the event behind it.
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub status: TaskStatus,
-    pub repository: String,
-}
 
 /// One reader of all journals for the whole process, there while someone listens.
 #[derive(Debug, Clone)]

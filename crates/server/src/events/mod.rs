@@ -10,16 +10,15 @@ mod tail;
 
 pub use feed::Feed;
 pub use frame::Frame;
-pub use presence::{Person, Presence};
+pub use presence::Presence;
 pub use tail::Tails;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use harvest_core::{Event, SessionId};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use harvest_api_types::{EventPage, Since};
+use harvest_core::SessionId;
 
 use crate::api::sessions::visible;
 use crate::auth::{Principal, Shows, Way};
@@ -28,25 +27,6 @@ use crate::problem::Problem;
 use crate::state::App;
 
 const MOST: u32 = 1000;
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct Since {
-    /// Only events with a higher number.
-    #[param(minimum = 0)]
-    after: Option<u64>,
-    /// The maximum number of events per page; streams ignore it.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    limit: Option<u32>,
-}
-
-/// A page of a session's journal.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EventPage {
-    items: Vec<Event>,
-    /// Pass it as `after` to get the next page; absent on the last page.
-    next_cursor: Option<u64>,
-}
 
 /// Read the journal of a session: over a WebSocket, as server-sent events (`Accept: text/event-stream`), or as a page
 ///

@@ -3,19 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use harvest_api_types::Person;
 use harvest_core::SessionId;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::feed::{Aside, Feed};
-
-/// A person who has a session open in a browser.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Person {
-    pub user: String,
-    /// The number of browser windows.
-    pub windows: usize,
-}
 
 /// Everyone who looks at a session now.
 #[derive(Debug, Serialize)]

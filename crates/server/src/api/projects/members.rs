@@ -3,10 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_api_types::Page;
-use harvest_core::{Role, Timestamp};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use harvest_api_types::{AskMember, Member, Page};
 
 use super::{concerns, known, tell_of_change};
 use crate::api::page::PageAnswer;
@@ -15,19 +12,6 @@ use crate::auth::Principal;
 use crate::extract::{Body, Id, check_name};
 use crate::problem::Problem;
 use crate::state::App;
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Member {
-    user: String,
-    role: Role,
-    since: Timestamp,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskMember {
-    role: Role,
-}
 
 /// List the members of a project
 #[utoipa::path(
@@ -42,7 +26,7 @@ pub async fn list(
 ) -> Result<PageAnswer<Member>, Problem> {
     known(&app, &principal, &name)?;
     let all = app.store.members().await?.into_iter().filter(|member| member.project == name);
-    Ok(PageAnswer::whole(all.map(Member::from).collect()))
+    Ok(PageAnswer::whole(all.map(describe).collect()))
 }
 
 /// Add a member to a project, or change their role
@@ -64,7 +48,7 @@ pub async fn put(
         harvest_store::Member { project: name.clone(), user: user.clone(), role: ask.role, since: app.clock.now() };
     app.store.set_member(member.clone()).await?;
     let headers = tell_of_change(&app).await?;
-    Ok((headers, concerns(&name, format!("member:{user}")), Json(member.into())))
+    Ok((headers, concerns(&name, format!("member:{user}")), Json(describe(member))))
 }
 
 /// Remove a member from a project
@@ -89,8 +73,6 @@ pub async fn remove(
     Ok((StatusCode::NO_CONTENT, headers, concerns(&name, format!("member:{user}"))))
 }
 
-impl From<harvest_store::Member> for Member {
-    fn from(member: harvest_store::Member) -> Self {
-        Self { user: member.user, role: member.role, since: member.since }
-    }
+fn describe(member: harvest_store::Member) -> Member {
+    Member { user: member.user, role: member.role, since: member.since }
 }

@@ -8,12 +8,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use harvest_api_types::Page;
+use harvest_api_types::{AskProject, Page, Project, ProjectChange};
+use harvest_core::Code;
 use harvest_core::repository::Place;
-use harvest_core::{Code, Cost};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
 
 use super::ask::location;
 use super::page::PageAnswer;
@@ -27,36 +26,6 @@ use crate::state::App;
 const MOST_REPOSITORIES: usize = 1000;
 const LONGEST_SOURCE: usize = 1000;
 const LONGEST_NAME: usize = 64;
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Project {
-    name: String,
-    repositories: Vec<String>,
-    /// The daily spending limit of all its tasks together; absent: no limit.
-    daily_usd: Option<Cost>,
-}
-
-/// A project to create.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskProject {
-    /// The name of the project.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9][a-z0-9._-]*$", example = "shop")]
-    name: String,
-    /// Names from `/api/repositories`, paths on the server's machine, or URLs.
-    #[schema(max_items = 1000)]
-    #[serde(default)]
-    repositories: Vec<String>,
-}
-
-/// Changes to a project.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProjectChange {
-    /// The new list of repositories that are managed over the API; those of `harvest.toml` are not affected.
-    #[schema(max_items = 1000)]
-    repositories: Vec<String>,
-}
 
 /// List projects
 #[utoipa::path(

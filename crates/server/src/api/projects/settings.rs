@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::{Extension, Json};
+use harvest_api_types::{AskSettings, ProjectSettings, SettingInForce};
 use harvest_core::{Code, Role};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::{concerns, if_changed, known, tag_of, tell_of_change};
 use crate::api::record::Concerns;
@@ -18,35 +18,13 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// The settings of a project and the values in force.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ProjectSettings {
-    /// The settings of the project itself.
-    settings: Map<String, Value>,
-    /// Every setting as it applies to tasks of the project, unless the repository or the request overrides it. Values
-    /// set by the installation are shown only to users who are not limited to projects.
-    in_force: Vec<SettingInForce>,
-}
-
-/// A setting and the origin of its value.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct SettingInForce {
-    #[schema(example = "budget_usd")]
+/// A setting as the desk tells it.
+#[derive(Deserialize)]
+struct Setting {
     key: String,
     value: Option<Value>,
-    /// `default`, `file`, `project` or `project_settings`.
     origin: String,
-    /// The origin in words.
-    #[serde(rename(deserialize = "from"))]
-    source: String,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AskSettings {
-    /// All settings of the project, with the names of `harvest config show`; settings that are left out are unset.
-    #[schema(example = json!({ "budget_usd": 5, "test": "make check" }))]
-    settings: Map<String, Value>,
+    from: String,
 }
 
 /// Show the settings of a project and the values in force; the `ETag` is their version
@@ -155,7 +133,8 @@ async fn kept(app: &App, name: &str) -> Result<(Option<harvest_store::Project>, 
 /// is for those who see all of it: where it lies, its limits, its hosts.
 fn describe(app: &App, principal: &Principal, name: &str, settings: Map<String, Value>) -> ProjectSettings {
     let all = app.desk.settings_of(name).unwrap_or_default();
-    let known = all.into_iter().filter_map(|setting| serde_json::from_value::<SettingInForce>(setting).ok());
+    let known = all.into_iter().filter_map(|setting| serde_json::from_value::<Setting>(setting).ok());
+    let known = known.map(|Setting { key, value, origin, from }| SettingInForce { key, value, origin, source: from });
     let in_force = match principal.sees_everything() {
         true => known.collect(),
         false => known

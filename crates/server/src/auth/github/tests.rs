@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use harvest_api_types::Ask;
+use harvest_api_types::{AgentCheck, AgentInfo, Ask, NewCredential, NewRepository, NewSchedule, NewTemplate};
 use harvest_core::{Code, Cost, Credential, CredentialId, Scope, TaskId, Timestamp};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Sqlite, Template};
@@ -16,11 +16,7 @@ use tokio::sync::Notify;
 
 use super::protocol::UserToken;
 use super::*;
-use crate::api::credentials::NewCredential;
-use crate::api::repositories::NewRepository;
-use crate::api::schedules::NewSchedule;
-use crate::api::templates::NewTemplate;
-use crate::desk::{self, AgentCheck, AgentInfo, Reach, Refusal};
+use crate::desk::{self, Reach, Refusal};
 
 /// A desk that keeps the tokens of people, and nothing else.
 #[derive(Debug, Default)]
@@ -102,7 +98,7 @@ impl desk::Desk for Vault {
         self.read.notify_one();
         Ok(self.kept.lock().unwrap().get(person).cloned())
     }
-    async fn apply(&self, _: &TaskId, _: bool) -> Result<desk::Merge, Refusal> {
+    async fn apply(&self, _: &TaskId, _: bool) -> Result<harvest_api_types::Merge, Refusal> {
         nothing()
     }
     async fn signed_evidence(&self, _: &TaskId) -> Result<Value, Refusal> {
