@@ -5,27 +5,27 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use harvest_api_types::Health;
 use harvest_core::Code;
-use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::state::App;
 
 /// The process lives.
-pub async fn alive() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+pub async fn alive() -> Json<Health> {
+    Json(Health::new("ok"))
 }
 
 /// It can do something: its database answers, and it is not about to end. Where its own agents take no work for the moment,
 /// it says why.
-pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
+pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
     if app.closing.is_requested() {
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "closing" })));
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(Health::new("closing")));
     }
     if app.draining.is_requested() {
         // The API answers until the last turn is over; new requests are better off elsewhere.
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "draining" })));
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(Health::new("draining")));
     }
     let asked = async || match app.store.queue_settings().await {
         Ok(_) => Ok(()),
@@ -36,10 +36,13 @@ pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
     };
     match app.readiness.answer(Instant::now, asked).await {
         Ok(()) => match app.engine.vitals().holding() {
-            Some(why) => (StatusCode::OK, Json(json!({ "status": "ok", "holding": why }))),
-            None => (StatusCode::OK, Json(json!({ "status": "ok" }))),
+            Some(why) => (StatusCode::OK, Json(Health { holding: Some(why), ..Health::new("ok") })),
+            None => (StatusCode::OK, Json(Health::new("ok"))),
         },
-        Err(code) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "no database", "code": code.as_str() }))),
+        Err(code) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            Json(Health { code: Some(code.as_str().to_owned()), ..Health::new("no database") }),
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use harvest_api_types::SignInWays;
 use harvest_core::Code;
 use harvest_store::{AccessToken, NewAudit, Record, TokenKind, recorded};
 use serde::Deserialize;
@@ -40,8 +41,8 @@ pub async fn login(State(app): State<App>, Query(link): Query<Link>) -> Result<R
 
 /// `GET /auth/ways`: where a browser that is not signed in can go; nothing that a stranger may not know.
 pub async fn ways(State(app): State<App>) -> Response {
-    let github = app.sign_in.is_some().then_some("/auth/github");
-    ([(header::CACHE_CONTROL, "no-store")], axum::Json(json!({ "github": github }))).into_response()
+    let github = app.sign_in.is_some().then(|| "/auth/github".to_owned());
+    ([(header::CACHE_CONTROL, "no-store")], axum::Json(SignInWays { github })).into_response()
 }
 
 /// The browser gets a cookie of its own, and its page the other half of the secret behind `#`, which no browser sends
