@@ -80,6 +80,8 @@ pub enum Notice {
     },
     Resized {
         agents: usize,
+        /// By `harvest queue resize`, which goes before what the worker was started with.
+        is_set: bool,
     },
     /// Nothing is taken for the moment, and why.
     Holding {
@@ -391,7 +393,7 @@ impl<W: Workshop> Pool<W> {
         self.workshop.sized(agents);
         if agents != self.agents {
             self.agents = agents;
-            self.notify(Notice::Resized { agents }).await;
+            self.notify(Notice::Resized { agents, is_set: settings.agents.is_some() }).await;
         }
         let paused = || settings.paused.then(|| "the queue is paused; `harvest queue resume` continues it".to_owned());
         let no_room = || self.workshop.no_room();

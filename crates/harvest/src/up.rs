@@ -112,7 +112,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::Broken { task, error } => {
             format!("{} {} could not continue: {}", style.failed(), task.short(), clean(error))
         }
-        Notice::Resized { agents } => style.dim(&format!("concurrency: {agents}")),
+        Notice::Resized { agents, is_set: false } => style.dim(&format!("concurrency: {agents}")),
+        Notice::Resized { agents, is_set: true } => style.dim(&format!(
+            "concurrency: {agents}, set by `harvest queue resize`; `harvest queue resize auto` removes that"
+        )),
         Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
     };
     output::line(&line)
@@ -152,7 +155,7 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
         }
         Notice::Lost { task } => json!({ "type": "lost", "task_id": task }),
         Notice::Broken { task, error } => json!({ "type": "broken", "task_id": task, "error": error }),
-        Notice::Resized { agents } => json!({ "type": "resized", "agents": agents }),
+        Notice::Resized { agents, .. } => json!({ "type": "resized", "agents": agents }),
         Notice::Holding { why } => json!({ "type": "holding", "why": why }),
     })
 }

@@ -34,7 +34,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let status = axum::http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return Err(problem.with_status(status).help("send `Content-Type: application/json`"));
         }
-        parse(&read(request.into_body(), MOST_BYTES).await?).map(Self)
+        let bytes = read(request.into_body(), MOST_BYTES).await?;
+        if bytes.is_empty() {
+            return Err(
+                Problem::bad("body", "the body is empty").help("send a JSON object; `{}` leaves every field out")
+            );
+        }
+        parse(&bytes).map(Self)
     }
 }
 

@@ -45,7 +45,7 @@ const LAST_BYTES: usize = 2 * 1024;
 /// pytest names each test only when it is told to.
 const TEST_ENVIRONMENT: [(&str, &str); 2] = [("CI", "true"), ("PYTEST_ADDOPTS", "-v")];
 /// What to set where the tests fail as they did before.
-const ACCEPT: &str = "set `accept_unchanged = true` to accept such work";
+const ACCEPT: &str = "set `accept_unchanged = true` in harvest.toml to accept such work";
 /// What a shell reports for a program that was killed or ran out of time.
 const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;

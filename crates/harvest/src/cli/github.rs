@@ -23,7 +23,7 @@ pub struct GithubSetup {
     #[arg(long, value_name = "CODE")]
     pub code: Option<String>,
     /// The organization that owns the App [default: your own account]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "organization", alias = "organisation", value_name = "NAME")]
     pub organisation: Option<String>,
     /// URL of a GitHub Enterprise server
     #[arg(long, value_name = "URL")]

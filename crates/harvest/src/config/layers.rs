@@ -210,9 +210,10 @@ impl Layer {
                 let close = names.iter().map(|known| (strsim::osa_distance(known, &name), known));
                 let close = close.filter(|(distance, _)| *distance <= MOST_TYPOS && known.is_none()).min();
                 let meant = close.map(|(_, known)| format!("did you mean `{known}`? ")).unwrap_or_default();
+                let elsewhere = known.map(|_| "set it in harvest.toml; here the ").unwrap_or_default();
                 return Err(refuse(
                     &format!("{place}: `{name}` {why}"),
-                    &format!("{meant}settings are: {}", names.join(", ")),
+                    &format!("{meant}{elsewhere}settings are: {}", names.join(", ")),
                 ));
             };
             if harvest_engine::looks_like_a_key(&serde_json::to_string(&value).unwrap_or_default()) {

@@ -82,13 +82,17 @@ fn what_is_under_way_or_waited_for_is_not_deleted() {
 fn terminate_kills_where_cancel_asks() {
     let world = World::new();
     settings(&world, "grace = '10m'\n");
-    // An agent that hears nothing of signals while it waits for its tool, which hears nothing either.
-    let replies = json!([{ "shell": "trap '' INT TERM HUP; touch here; while :; do sleep 0.1; done" }]);
-    let server = world.serve_with(&replies, &["--agents", "1"]);
+    // Asked to stop, it continues for the ten minutes that it has.
+    let deaf = "trap '' INT TERM HUP; echo $((6 * 7)) ears; while :; do sleep 0.1; done";
+    world.add_agent("deaf", "text", deaf);
+    let server = world.serve_with(&json!([{}]), &["--agents", "1"]);
     let member = client(&world, &server, &[]);
-    let task = member.post("/api/tasks", &world.ask("Wait for ever")).ok();
+    let mut ask = world.ask("Wait for ever");
+    ask["agent"] = json!("deaf");
+    let task = member.post("/api/tasks", &ask).ok();
     let (id, session) = (task["id"].as_str().unwrap(), task["sessions"][0]["id"].as_str().unwrap());
-    member.stream(&format!("/api/sessions/{session}/events")).until("tool.call");
+    let mut stream = member.stream(&format!("/api/sessions/{session}/events"));
+    while !stream.next().unwrap().data.contains("42 ears") {}
     let stopped = member.post(&format!("/api/tasks/{id}/terminate"), &json!({}));
     assert_eq!(stopped.status, 202);
     let journal = member.journal(session, 0);
