@@ -13,6 +13,8 @@ pub struct TaskDetail {
     pub task: Task,
     pub sessions: Vec<Session>,
     /// Merge conflicts with other tasks that are neither merged nor abandoned.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(required = true))]
     pub overlaps: Vec<Overlap>,
     /// The newest pull request with the task's work.
     pub pull_request: Option<TaskPullRequest>,

@@ -106,3 +106,33 @@ fn with_open<E: serde::de::Error>(mut fields: Map<String, Value>, open: &[&str])
     }
     serde_json::from_value(Value::Object(fields)).map_err(E::custom)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_template_says_nothing_of_a_repository_that_is_named_later() {
+        let task = TemplateTask(Ask { prompt: "Upgrade {{ package }}".to_owned(), ..Ask::default() });
+        let sent = serde_json::to_value(&task).unwrap();
+        assert_eq!((&sent["prompt"], sent.get("repository")), (&json!("Upgrade {{ package }}"), None));
+        let TemplateTask(read) = serde_json::from_value(sent).unwrap();
+        assert_eq!((read.prompt.as_str(), read.repository.as_str()), ("Upgrade {{ package }}", ""));
+    }
+
+    #[test]
+    fn what_overrides_a_template_can_be_read_as_it_is_sent() {
+        let race = Some(crate::AskRace::default());
+        let options = TemplateOptions(Ask { agent: Some("builtin".to_owned()), gate: true, race, ..Ask::default() });
+        let sent = serde_json::to_value(&options).unwrap();
+        let mut names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let expected =
+            ["after", "agent", "fallback_agents", "gate", "mcp", "on_failed_dependency", "plan", "require_tests"];
+        assert_eq!(names, expected);
+        let TemplateOptions(read) = serde_json::from_value(sent).unwrap();
+        assert_eq!((read.agent.as_deref(), read.gate), (Some("builtin"), true));
+    }
+}

@@ -1,7 +1,8 @@
 //! `harvest convoy …`: batches of tasks that are followed as one.
 
+use harvest_api_types::Convoy as Batch;
 use harvest_core::{Code, Timestamp};
-use harvest_store::{Convoy as Batch, ListedPage, TaskQuery};
+use harvest_store::{ListedPage, TaskQuery};
 use serde_json::json;
 
 use crate::cli::{Convoy, Global};
@@ -24,6 +25,7 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
     }
     let installation = Installation::open(global, environment).await?;
     let convoys = installation.store.convoys().await?;
+    let convoys: Vec<Batch> = convoys.into_iter().map(harvest_server::describe_convoy).collect();
     match command {
         Convoy::List => show_list(global, style, &convoys),
         Convoy::Show { name } => {

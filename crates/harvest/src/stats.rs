@@ -1,7 +1,7 @@
 //! `harvest stats`: what became of tasks, and who wins races.
 
 use clap::ValueEnum;
-use harvest_core::Cost;
+use harvest_api_types::{Stats as Statistics, StatsBy, Sums};
 use harvest_engine::day_of;
 use harvest_store::StatQuery;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::remote::Remote;
+use crate::remote::{Remote, parse};
 use crate::view::{Cell, Style, Table, clean};
 
 pub async fn stats(global: &Global, environment: Environment, options: Stats) -> Result<Exit, Failure> {
@@ -23,31 +23,31 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
         By::Model => "model",
         By::Person => "person",
     };
-    let sums = match Remote::of(global, &environment)? {
+    let document: Value = match Remote::of(global, &environment)? {
         Some(remote) => remote.get(&path(&options)).await?,
         None => here(global, environment, options).await?,
     };
     if global.json {
-        let _ = output::json(&sums);
+        let _ = output::json(&document);
         return Ok(Exit::Done);
     }
-    let items = sums["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Statistics { total, items, .. } = parse(&document)?;
     if items.is_empty() {
         output::complain("no task has ended in that time");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(style, &[heading, "completed", "failed", "cancelled", "cost", "wins"]);
-    for one in items {
-        table.row(cells(one["key"].as_str().unwrap_or_default(), one));
+    for one in &items {
+        table.row(cells(&one.key, one));
     }
-    table.row(cells("total", &sums["total"]));
+    table.row(cells("total", &total));
     let _ = table.lines().iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 
 async fn here(global: &Global, environment: Environment, options: Stats) -> Result<Value, Failure> {
     let installation = Installation::open(global, environment).await?;
-    let by: harvest_api_types::StatsBy = options.by.into();
+    let by: StatsBy = options.by.into();
     let query = StatQuery {
         by: harvest_server::stat_key(by),
         from: options.from.unwrap_or_else(|| "0000-00-00".to_owned()),
@@ -64,21 +64,19 @@ fn path(options: &Stats) -> String {
     format!("/api/stats?by={by}{}{}", day("from", &options.from), day("to", &options.to))
 }
 
-fn cells(key: &str, sums: &Value) -> [Cell; 6] {
-    let count = |name: &str| sums[name].as_u64().unwrap_or(0);
-    let number = |name: &str| Cell::new(count(name).to_string()).right();
-    let cost: Cost = serde_json::from_value(sums["cost_usd"].clone()).unwrap_or_default();
+fn cells(key: &str, sums: &Sums) -> [Cell; 6] {
+    let number = |count: u64| Cell::new(count.to_string()).right();
     // One agent may enter a race several times.
-    let races = match count("races") {
+    let races = match sums.races {
         0 => String::new(),
-        entries => format!("{} of {entries}", count("wins")),
+        entries => format!("{} of {entries}", sums.wins),
     };
     [
         Cell::new(if key.is_empty() { "none named".to_owned() } else { clean(key) }).painted(Style::bold),
-        number("completed"),
-        number("failed"),
-        number("cancelled"),
-        Cell::new(cost.to_string()).right(),
+        number(sums.completed),
+        number(sums.failed),
+        number(sums.cancelled),
+        Cell::new(sums.cost_usd.to_string()).right(),
         Cell::new(races).right(),
     ]
 }

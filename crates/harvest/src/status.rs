@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use harvest_api_types::Convoy;
 use harvest_core::{Cost, TaskStatus};
-use harvest_store::{Convoy, OwnerKind, QueueState, Spending, TaskQuery};
+use harvest_store::{OwnerKind, QueueState, Spending, TaskQuery};
 
 use crate::cli::Global;
 use crate::convoy;
@@ -51,6 +52,7 @@ async fn show(
         return Ok(output::json(&harvest_server::read_queue(store.as_ref(), data, now).await?));
     }
     let (queue, convoys, owners) = (store.queue().await?, store.convoys().await?, store.owners().await?);
+    let convoys: Vec<Convoy> = convoys.into_iter().map(harvest_server::describe_convoy).collect();
     let mut shown = Vec::new();
     for status in SHOWN {
         let query = TaskQuery { status: Some(status), limit: MOST_SHOWN, ..TaskQuery::default() };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use harvest_core::{Code, Role, Timestamp, TokenId};
+use harvest_api_types::{NewToken, Token as TokenRow};
+use harvest_core::{Code, Timestamp, TokenId};
 use harvest_engine::{USE_A_PLAIN_NAME, check_name};
-use harvest_server::Mint;
+use harvest_server::{Mint, describe_token};
 use harvest_store::{AccessToken, TokenKind, describe};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::cli::{Global, Token, TokenCreate};
@@ -18,28 +18,6 @@ use crate::remote::{self, Remote};
 use crate::view::{Cell, Style, Table, age, clean, local};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// A token without its secret: the same object as the API's.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TokenRow {
-    pub id: TokenId,
-    name: String,
-    user: String,
-    role: Role,
-    projects: Option<Vec<String>>,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
-}
-
-/// A token that was just made, with its secret.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct NewTokenRow {
-    #[serde(flatten)]
-    row: TokenRow,
-    token: String,
-}
 
 pub async fn token(global: &Global, environment: Environment, command: Token) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -86,23 +64,23 @@ async fn create(
     let (token, secret) = mint.make(installation.clock.as_ref(), installation.entropy.as_ref())?;
     note(&token);
     installation.store.add_token(token.clone()).await?;
-    show_new(global, style, &NewTokenRow { row: token.into(), token: secret.reveal().to_owned() });
+    show_new(global, style, &NewToken { token: describe_token(token), secret: secret.reveal().to_owned() });
     Ok(Exit::Done)
 }
 
 /// Prints a new token's secret, this once.
-pub fn show_new(global: &Global, style: Style, new: &NewTokenRow) {
+pub fn show_new(global: &Global, style: Style, new: &NewToken) {
     let _ = if global.json {
         output::json(new)
     } else {
-        let user = clean(&new.row.user);
+        let user = clean(&new.token.user);
         output::complain(&format!("{} this is shown once; keep it where only {user} can read it", style.ok()));
-        output::line(&new.token)
+        output::line(&new.secret)
     };
 }
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
-    let rows: Vec<TokenRow> = of_programs(installation).await?.into_iter().map(TokenRow::from).collect();
+    let rows: Vec<TokenRow> = of_programs(installation).await?.into_iter().map(describe_token).collect();
     show_list(global, style, &rows, installation.clock.now());
     Ok(Exit::Done)
 }
@@ -118,7 +96,7 @@ pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timest
     let mut table = Table::new(style, &["id", "role", "user", "name", "projects", "state", "age", "used"]);
     for token in tokens {
         let (state, paint): (_, fn(Style, &str) -> String) =
-            if token.opens(now) { ("valid", Style::good) } else { ("ended", Style::bad) };
+            if opens(token, now) { ("valid", Style::good) } else { ("ended", Style::bad) };
         let projects = token.projects.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", "));
         table.row([
             Cell::new(token.id.short()).painted(Style::bold),
@@ -189,16 +167,6 @@ fn note(token: &AccessToken) {
     describe(|entry| entry.detail = json!({ "role": token.role, "for": token.user, "by": "command line" }));
 }
 
-impl TokenRow {
-    fn opens(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
-    }
-}
-
-impl From<AccessToken> for TokenRow {
-    fn from(token: AccessToken) -> Self {
-        let AccessToken { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at, .. } =
-            token;
-        Self { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at }
-    }
+fn opens(token: &TokenRow, now: Timestamp) -> bool {
+    token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now)
 }

@@ -27,12 +27,14 @@ mod state;
 mod telemetry;
 mod webhooks;
 
+pub use api::convoys::describe_convoy;
 pub use api::queue::read_queue;
 pub use api::repositories::describe_repository;
-pub use api::schedules::missed_runs;
+pub use api::schedules::{describe_schedule, missed_runs};
 pub use api::sessions::read_session;
 pub use api::stats::{describe_stats, is_day, stat_key};
 pub use api::tasks::read_task;
+pub use api::tokens::describe_token;
 pub use auth::github::{Membership, Options as GithubSignIn};
 pub use auth::secret::Secret;
 pub use auth::{Mint, origin_of};

@@ -1,8 +1,9 @@
 //! `harvest convoy …` over HTTP.
 
+use harvest_api_types::Convoy as Batch;
 use harvest_core::{Clock, Code, ListedTask};
 use harvest_outbound::escape;
-use harvest_store::{Convoy as Batch, ListedPage};
+use harvest_store::ListedPage;
 
 use super::Remote;
 use crate::cli::{Convoy, Global};

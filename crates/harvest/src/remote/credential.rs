@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use harvest_api_types::NewSecret;
 use harvest_core::{Code, Credential};
 use harvest_vault::ExposeSecret;
 use serde::Deserialize;
@@ -41,7 +42,7 @@ pub async fn credential(global: &Global, style: Style, remote: &Remote, command:
         Command::Rotate { id, from_stdin, .. } => {
             let credential = find(list(remote).await?, &id.unwrap_or_default())?;
             let secret = read_secret(&credential.provider, from_stdin)?;
-            let body = json!({ "secret": secret.expose_secret() });
+            let body = NewSecret { secret: secret.expose_secret().to_owned() };
             let path = format!("/api/credentials/{}/secret", credential.id);
             show_rotated(global, style, &remote.put(&path, &body).await?);
         }

@@ -1,15 +1,10 @@
 //! `harvest evidence …` against a server.
 
-use serde::Deserialize;
+use harvest_api_types::EvidenceKey;
 use serde_json::Value;
 
 use super::{Remote, task};
 use crate::failure::Failure;
-
-#[derive(Deserialize)]
-struct Key {
-    public_key: String,
-}
 
 /// The signed evidence of a task.
 pub async fn evidence(remote: &Remote, prefix: &str) -> Result<Value, Failure> {
@@ -18,5 +13,5 @@ pub async fn evidence(remote: &Remote, prefix: &str) -> Result<Value, Failure> {
 
 /// The public key that the server signs with.
 pub async fn evidence_key(remote: &Remote) -> Result<String, Failure> {
-    Ok(remote.get::<Key>("/api/evidence-key").await?.public_key)
+    Ok(remote.get::<EvidenceKey>("/api/evidence-key").await?.public_key)
 }

@@ -1,8 +1,8 @@
 //! `harvest interrupt` over HTTP.
 
-use harvest_core::{Code, TaskId, TaskStatus};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use harvest_api_types::{AskInterrupt, Page, TaskDetail};
+use harvest_core::{Code, ListedTask, Task, TaskStatus};
+use serde_json::Value;
 
 use super::Remote;
 use crate::cli::Interrupt;
@@ -11,21 +11,9 @@ use crate::interrupt::Asked;
 
 const PAGE: usize = 500;
 
-#[derive(Deserialize)]
-struct Known {
-    id: TaskId,
-    status: TaskStatus,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<Known>,
-    next_cursor: Option<String>,
-}
-
 /// Asks whoever works on them to pause; those that nobody works on any more are left out of all, and refused by name.
 pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<Asked>, Failure> {
-    let body = options.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
+    let body = AskInterrupt { reason: options.reason.clone() };
     let Some(prefix) = &options.id else {
         let mut asked = Vec::new();
         for task in at_work(remote).await? {
@@ -50,19 +38,20 @@ pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<Asked
     Ok(vec![ask(remote, &path, &body).await?])
 }
 
-async fn ask(remote: &Remote, path: &str, body: &Value) -> Result<Asked, Failure> {
+async fn ask(remote: &Remote, path: &str, body: &AskInterrupt) -> Result<Asked, Failure> {
     let document: Value = remote.post(path, body).await?;
-    let Known { id, status } = super::parse(&document)?;
-    Ok(Asked { id, status, document })
+    let TaskDetail { task, .. } = super::parse(&document)?;
+    Ok(Asked { id: task.id, status: task.status, document })
 }
 
-async fn at_work(remote: &Remote) -> Result<Vec<Known>, Failure> {
+async fn at_work(remote: &Remote) -> Result<Vec<Task>, Failure> {
     let mut tasks = Vec::new();
     for status in [TaskStatus::Provisioning, TaskStatus::Running] {
         let mut cursor = String::new();
         loop {
-            let page: Page = remote.get(&format!("/api/tasks?status={status}&limit={PAGE}{cursor}")).await?;
-            tasks.extend(page.items);
+            let page: Page<ListedTask> =
+                remote.get(&format!("/api/tasks?status={status}&limit={PAGE}{cursor}")).await?;
+            tasks.extend(page.items.into_iter().map(|listed| listed.task));
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => break,

@@ -35,9 +35,11 @@ pub use token::token;
 
 use std::time::Duration;
 
+use harvest_api_types::{Page, Problem, Queue};
 use harvest_core::Code;
 use harvest_outbound::{Answer, Ask, Client, Method, Stream, escape};
 use harvest_vault::{ExposeSecret, SecretString};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -83,15 +85,15 @@ impl Remote {
         read(&self.ask(self.request(Method::GET, path)).await?)
     }
 
-    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
         read(&self.ask(self.request(Method::POST, path).json(body)).await?)
     }
 
-    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
         read(&self.ask(self.request(Method::PATCH, path).json(body)).await?)
     }
 
-    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
         read(&self.ask(self.request(Method::PUT, path).json(body)).await?)
     }
 
@@ -103,15 +105,14 @@ impl Remote {
 
     /// All of a list that has no pages.
     async fn items<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Failure> {
-        let mut page: Value = self.get(path).await?;
-        serde_json::from_value(page["items"].take()).map_err(|error| not_ours(&error.to_string()))
+        Ok(self.get::<Page<T>>(path).await?.items)
     }
 
     /// With a key that makes asking twice the same as asking once.
     async fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
-        body: &Value,
+        body: &impl Serialize,
         key: Option<String>,
     ) -> Result<T, Failure> {
         let request = self.request(Method::POST, path).json(body);
@@ -124,8 +125,8 @@ impl Remote {
 
     /// The one whose id begins so, of `/api/tasks` or `/api/sessions`.
     async fn find(&self, list: &str, prefix: &str) -> Result<Option<String>, Failure> {
-        let page: Value = self.get(&format!("{list}?id={}", escape(prefix))).await?;
-        Ok(page["items"][0]["id"].as_str().map(str::to_owned))
+        let items: Vec<Value> = self.items(&format!("{list}?id={}", escape(prefix))).await?;
+        Ok(items.first().and_then(|item| item["id"].as_str()).map(str::to_owned))
     }
 
     fn request(&self, method: Method, path: &str) -> Ask {
@@ -135,9 +136,8 @@ impl Remote {
 
     /// Says why a follower may have to wait for long. Whoever may not look at the queue is not told.
     async fn tell_idle(&self) {
-        if let Ok(queue) = self.get::<Value>("/api/queue").await {
-            let workers = queue["workers"].as_u64().unwrap_or(1);
-            follow::tell_idle(usize::try_from(workers).unwrap_or(usize::MAX), queue["paused"] == true);
+        if let Ok(queue) = self.get::<Queue>("/api/queue").await {
+            follow::tell_idle(queue.workers, queue.paused);
         }
     }
 
@@ -166,26 +166,27 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
 }
 
 /// Something in an answer that was read whole, since `--json` prints it as it is.
-fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     serde_json::from_value(value.clone()).map_err(|error| not_ours(&error.to_string()))
 }
 
 /// What the server says in an answer that is no success.
 fn refusal(answer: &Answer) -> Failure {
-    let Ok(problem) = answer.json::<Value>() else {
+    let Ok(document) = answer.json::<Value>() else {
         return not_ours(&format!("it is not a response from Harvest (status {})", answer.status));
     };
-    let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
+    let problem: Option<Problem> = serde_json::from_value(document).ok();
+    let code = problem.as_ref().and_then(|problem| problem.code.parse::<Code>().ok());
+    let (Some(problem), Some(code)) = (problem, code) else {
         return not_ours(&format!("an unknown error code, with status {}", answer.status));
     };
-    let text = |name: &str| problem[name].as_str().map(str::to_owned);
-    let field = text("field").map(|field| format!("{field}: ")).unwrap_or_default();
-    let message = format!("{field}{}", text("detail").unwrap_or_default());
+    let field = problem.field.map(|field| format!("{field}: ")).unwrap_or_default();
+    let message = format!("{field}{}", problem.detail);
     let exit = if answer.status >= 500 { Exit::Failed } else { Exit::Refused };
     // The server tells programs of a header; here it is the token that was given or kept.
     let help = match code {
         Code::NotSignedIn => Some("check HARVEST_TOKEN, or sign in with another token: harvest login".to_owned()),
-        _ => text("help"),
+        _ => problem.help,
     };
     Failure { code, message: crate::view::clean(&message), help, exit }
 }

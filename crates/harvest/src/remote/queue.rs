@@ -1,6 +1,7 @@
 //! `harvest queue …` over HTTP.
 
-use serde_json::{Value, json};
+use harvest_api_types::{CapChange, QueueChange};
+use serde_json::Value;
 
 use super::Remote;
 use crate::cli::{CapSize, Global, PoolSize, Queue};
@@ -10,16 +11,20 @@ use crate::queue::words;
 use crate::view::Style;
 
 pub async fn queue(global: &Global, style: Style, remote: &Remote, command: Queue) -> Result<Exit, Failure> {
+    let pause = |paused| QueueChange { paused: Some(paused), agents: None };
     let change = match &command {
-        Queue::Resize { agents: PoolSize(agents) } => json!({ "agents": agents.unwrap_or(0) }),
-        Queue::Pause => json!({ "paused": true }),
-        Queue::Resume => json!({ "paused": false }),
-        Queue::Cap { name, size: CapSize(size) } => json!({ "name": name, "size": size }),
+        Queue::Resize { agents: PoolSize(agents) } => QueueChange { paused: None, agents: Some(agents.unwrap_or(0)) },
+        Queue::Pause => pause(true),
+        Queue::Resume => pause(false),
+        Queue::Cap { name, size: CapSize(size) } => {
+            let change = CapChange { name: name.clone(), size: *size };
+            return show(global, style, &command, &remote.put("/api/queue/caps", &change).await?);
+        }
     };
-    let queue: Value = match &command {
-        Queue::Cap { .. } => remote.put("/api/queue/caps", &change).await?,
-        _ => remote.patch("/api/queue", &change).await?,
-    };
-    let _ = if global.json { output::json(&queue) } else { output::line(&words(style, &command)) };
+    show(global, style, &command, &remote.patch("/api/queue", &change).await?)
+}
+
+fn show(global: &Global, style: Style, command: &Queue, queue: &Value) -> Result<Exit, Failure> {
+    let _ = if global.json { output::json(queue) } else { output::line(&words(style, command)) };
     Ok(Exit::Done)
 }

@@ -1,8 +1,9 @@
 //! Races over HTTP.
 
+use harvest_api_types::{AskRace, TaskDetail};
 use harvest_core::{Race, RaceTable, Task};
 use harvest_outbound::escape;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Remote;
 use crate::cli::{Entrants, RaceOptions};
@@ -11,20 +12,18 @@ use crate::race::say_queued;
 use crate::view::Style;
 
 /// How the API is asked for a race.
-pub fn body(entrants: &Entrants, options: &RaceOptions) -> Value {
-    let mut race = match entrants {
-        Entrants::Same(number) => json!({ "number": number }),
+pub fn body(entrants: &Entrants, options: &RaceOptions) -> AskRace {
+    let race = AskRace { judged_by: options.judged_by, judge: options.judge.clone(), ..AskRace::default() };
+    match entrants {
+        Entrants::Same(number) => AskRace { number: Some(*number), ..race },
         Entrants::Named(names) => {
             let name = |(agent, model): &(String, Option<String>)| match model {
                 Some(model) => format!("{agent}:{model}"),
                 None => agent.clone(),
             };
-            json!({ "agents": names.iter().map(name).collect::<Vec<_>>() })
+            AskRace { agents: names.iter().map(name).collect(), ..race }
         }
-    };
-    race["judged_by"] = json!(options.judged_by);
-    race["judge"] = json!(options.judge);
-    race
+    }
 }
 
 /// Says who races, as `task add` does here.
@@ -40,9 +39,9 @@ pub async fn added(style: Style, remote: &Remote, race: &Race) -> Result<Exit, F
 pub async fn table(remote: &Remote, id: &str) -> Result<Option<RaceTable>, Failure> {
     let race = match remote.find("/api/tasks", id).await? {
         Some(task) => {
-            let task: Value = remote.get(&format!("/api/tasks/{task}")).await?;
-            match task["settings"]["race"]["id"].as_str() {
-                Some(race) => race.to_owned(),
+            let detail: TaskDetail = remote.get(&format!("/api/tasks/{task}")).await?;
+            match detail.task.settings.race {
+                Some(race) => race.id,
                 None => return Ok(None),
             }
         }

@@ -1,11 +1,12 @@
 //! `harvest repo …` over HTTP.
 
-use harvest_core::{Clock, Timestamp};
+use harvest_api_types::{NewRepository, Repository};
+use harvest_core::Clock;
 use harvest_outbound::escape;
 use serde_json::{Value, json};
 
-use super::Remote;
 use super::task::here_only;
+use super::{Remote, parse};
 use crate::cli::{Global, Repo, RepoAdd};
 use crate::failure::{Exit, Failure};
 use crate::gc::amount;
@@ -47,7 +48,7 @@ pub async fn repo(global: &Global, style: Style, remote: &Remote, command: Repo)
 }
 
 /// The API has no word for how much of a repository is fetched and how often.
-fn body(options: RepoAdd) -> Result<Value, Failure> {
+fn body(options: RepoAdd) -> Result<NewRepository, Failure> {
     let RepoAdd { source, name, branch, setup, build, depth, partial, sparse, every, alert } = options;
     let unsaid = [
         ("--depth", depth.is_some()),
@@ -59,13 +60,7 @@ fn body(options: RepoAdd) -> Result<Value, Failure> {
     if let Some((option, _)) = unsaid.iter().find(|(_, is_given)| *is_given) {
         return Err(here_only(option));
     }
-    let mut body = json!({ "source": source });
-    for (field, value) in [("name", name), ("branch", branch), ("setup", setup), ("build", build)] {
-        if let Some(value) = value {
-            body[field] = value.into();
-        }
-    }
-    Ok(body)
+    Ok(NewRepository { source, name, branch, setup, build })
 }
 
 async fn list(global: &Global, style: Style, remote: &Remote) -> Result<(), Failure> {
@@ -80,18 +75,16 @@ async fn list(global: &Global, style: Style, remote: &Remote) -> Result<(), Fail
     let now = SystemClock.now();
     let mut table = Table::new(style, COLUMNS);
     for item in &items {
-        let text = |value: &Value| clean(value.as_str().unwrap_or_default());
-        let snapshot = &item["snapshot"];
-        let built: Option<Timestamp> = serde_json::from_value(snapshot["built_at"].clone()).ok().flatten();
-        let (state, commit) = (text(&snapshot["state"]), text(&snapshot["commit"]));
-        let branch = item["settings"]["branch"].as_str().unwrap_or("HEAD");
+        let Repository { name, source, settings, snapshot, .. } = parse(item)?;
+        let (state, commit) = (clean(&snapshot.state), clean(snapshot.commit.as_deref().unwrap_or_default()));
+        let branch = settings["branch"].as_str().unwrap_or("HEAD");
         table.row([
-            Cell::new(text(&item["name"])).painted(Style::bold),
+            Cell::new(clean(&name)).painted(Style::bold),
             Cell::new(state.clone()).painted(paint_of(&state)),
             commit.get(..COMMIT_SHOWN).unwrap_or(&commit).to_owned().into(),
-            Cell::new(built.map(|built| age(now, built)).unwrap_or_default()).right(),
-            Cell::new(snapshot["bytes"].as_u64().map(amount).unwrap_or_default()).right(),
-            text(&item["source"]).into(),
+            Cell::new(snapshot.built_at.map(|built| age(now, built)).unwrap_or_default()).right(),
+            Cell::new(snapshot.bytes.map(amount).unwrap_or_default()).right(),
+            clean(&source).into(),
             Cell::new(clean(branch)).painted(Style::dim),
         ]);
     }

@@ -1,10 +1,11 @@
 //! `harvest run` over HTTP: the server works on the task, and this terminal shows it.
 
+use harvest_api_types::TaskDetail;
 use harvest_core::{Code, EventBody};
 use harvest_engine::Stop;
 use serde_json::{Value, json};
 
-use super::task::{Detail, here_only, submit};
+use super::task::{here_only, submit};
 use super::{Journal, Remote, parse};
 use crate::cli::{Global, QueueOptions, Run, SandboxKind};
 use crate::failure::{Exit, Failure, code_of};
@@ -18,7 +19,7 @@ use crate::view::{Activity, Place, Style, clean};
 pub async fn run(global: &Global, style: Style, remote: &Remote, options: Run) -> Result<Exit, Failure> {
     refuse_what_the_server_decides(&options)?;
     let answer = submit(remote, options.ask, QueueOptions::default(), None).await?;
-    let detail: Detail = parse(&answer)?;
+    let detail: TaskDetail = parse(&answer)?;
     let (id, short) = (detail.task.id.to_string(), detail.task.id.short().to_owned());
     let session = detail.sessions.first().map(|session| session.id.to_string()).ok_or_else(|| {
         Failure::failed(Code::ServerUnreachable, format!("the server made task {short} without a session"))

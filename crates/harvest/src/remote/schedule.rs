@@ -1,11 +1,12 @@
 //! `harvest schedule …` over HTTP.
 
+use harvest_api_types::{Missed as MissedRuns, NewSchedule};
 use harvest_core::Clock;
 use harvest_outbound::escape;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Remote;
-use super::task::ask_body;
+use super::task::ask_of;
 use crate::ask;
 use crate::cli::{Global, Missed, Schedule};
 use crate::failure::{Exit, Failure};
@@ -17,16 +18,13 @@ pub async fn schedule(global: &Global, style: Style, remote: &Remote, command: S
     match command {
         Schedule::Add(options) => {
             let prompt = ask::read_prompt(&options.ask.prompt)?;
-            let task = ask_body(&prompt, options.ask.options, options.standing)?;
+            let task = ask_of(prompt, options.ask.options, options.standing)?;
             let missed = match options.missed {
-                Missed::Skip => "skip",
-                Missed::RunOnce => "run_once",
+                Missed::Skip => MissedRuns::Skip,
+                Missed::RunOnce => MissedRuns::RunOnce,
             };
-            let mut body = json!({ "cron": options.cron, "missed": missed, "task": task });
-            if let Some(zone) = options.time_zone {
-                body["time_zone"] = zone.into();
-            }
-            show_new(global, style, &remote.post::<Value>("/api/schedules", &body).await?);
+            let new = NewSchedule { cron: options.cron, time_zone: options.time_zone, missed, task };
+            show_new(global, style, &remote.post::<Value>("/api/schedules", &new).await?);
         }
         Schedule::List => show_list(global, style, &remote.items::<Value>("/api/schedules").await?, SystemClock.now()),
         Schedule::Remove { id } => {

@@ -1,7 +1,8 @@
 //! `harvest session …` over HTTP.
 
+use harvest_api_types::{AskFork, AskMore, AskResume, TaskDetail};
 use harvest_core::{Code, Task, Turn};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Journal, Remote, parse};
 use crate::ask;
@@ -33,7 +34,8 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         Session::Resume(asked) => {
             let id = find(remote, &asked.id).await?;
             let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?;
-            let task: Value = remote.post(&format!("/api/sessions/{id}/resume"), &json!({ "prompt": prompt })).await?;
+            let body = AskResume { prompt: prompt.map(String::from) };
+            let task: Value = remote.post(&format!("/api/sessions/{id}/resume"), &body).await?;
             let _ = if global.json {
                 output::json(&task)
             } else {
@@ -44,7 +46,7 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         Session::Fork(asked) => {
             let id = find(remote, &asked.id).await?;
             let prompt = ask::read_prompt(asked.prompt.as_deref().unwrap_or(GO_ON))?;
-            let body = json!({ "at": asked.at, "prompt": prompt, "agent": asked.agent, "model": asked.model });
+            let body = AskFork { at: asked.at, prompt: prompt.into(), agent: asked.agent, model: asked.model };
             let task: Value = remote.post(&format!("/api/sessions/{id}/fork"), &body).await?;
             let _ = if global.json {
                 output::json(&task)
@@ -74,7 +76,7 @@ async fn prompt(
     asking: Asking,
 ) -> Result<Exit, Failure> {
     let id = find(remote, id).await?;
-    let body = json!({ "prompt": ask::read_prompt(words)?, "agent": agent, "model": model });
+    let body = AskMore { prompt: ask::read_prompt(words)?.into(), agent, model };
     let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, asking.idempotency_key).await?;
     if asking.follow {
         remote.tell_idle().await;
@@ -99,6 +101,6 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
         Failure::refused(Code::UnknownSession, message, "see `harvest task list`; the ID of a task works too")
     };
     let task = remote.find("/api/tasks", prefix).await?.ok_or_else(unknown)?;
-    let task: Value = remote.get(&format!("/api/tasks/{task}")).await?;
-    task["sessions"][0]["id"].as_str().map(str::to_owned).ok_or_else(unknown)
+    let detail: TaskDetail = remote.get(&format!("/api/tasks/{task}")).await?;
+    detail.sessions.first().map(|session| session.id.to_string()).ok_or_else(unknown)
 }

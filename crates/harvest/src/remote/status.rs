@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use harvest_api_types::Queue;
 use harvest_core::{Clock, Task};
 use serde_json::Value;
 
-use super::Remote;
+use super::{Remote, parse};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::installation::SystemClock;
@@ -25,11 +26,11 @@ pub async fn status(global: &Global, style: Style, remote: &Remote, watch: bool)
         } else {
             let mut tasks = Vec::new();
             for status in SHOWN {
-                let page: Value = remote.get(&format!("/api/tasks?status={status}&limit={MOST_SHOWN}")).await?;
-                tasks.extend(page["items"].as_array().cloned().unwrap_or_default());
+                let path = format!("/api/tasks?status={status}&limit={MOST_SHOWN}");
+                tasks.extend(remote.items::<Task>(&path).await?);
             }
             let clear = if watch && style.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
-            output::line(&format!("{clear}{}", page(style, remote.url(), &queue, tasks)))
+            output::line(&format!("{clear}{}", page(style, remote.url(), &parse(&queue)?, &tasks)))
         };
         if !watch || shown.is_err() {
             return Ok(Exit::Done);
@@ -38,24 +39,24 @@ pub async fn status(global: &Global, style: Style, remote: &Remote, watch: bool)
     }
 }
 
-fn page(style: Style, url: &str, queue: &Value, tasks: Vec<Value>) -> String {
+fn page(style: Style, url: &str, queue: &Queue, tasks: &[Task]) -> String {
     let dot = style.dot();
     let mut lines = Vec::new();
     let mut field =
         |name: &str, value: String| lines.push(format!("{}  {}", style.dim(&format!("{name:<9}")), clean(&value)));
     field("server", url.to_owned());
-    let paused = if queue["paused"] == true { " (paused)" } else { "" };
-    field("workers", format!("{}{paused}", queue["workers"]));
-    let turns = &queue["turns"];
-    field("working", turns["claimed"].to_string());
+    let paused = if queue.paused { " (paused)" } else { "" };
+    field("workers", format!("{}{paused}", queue.workers));
+    let turns = &queue.turns;
+    field("working", turns.claimed.to_string());
     field(
         "queue",
         format!(
             "{} ready {dot} {} blocked {dot} {} waiting for a retry {dot} {} held back by a cap",
-            turns["ready"], turns["blocked"], turns["waiting"], turns["parked"]
+            turns.ready, turns.blocked, turns.waiting, turns.parked
         ),
     );
-    let count = |status: &str| queue["tasks"][status].as_u64().unwrap_or(0);
+    let count = |status: &str| queue.tasks.get(status).copied().unwrap_or(0);
     if let Some(waiting) = for_people(style, count) {
         field("for you", waiting);
     }
@@ -68,8 +69,7 @@ fn page(style: Style, url: &str, queue: &Value, tasks: Vec<Value>) -> String {
             count("cancelled")
         ),
     );
-    let tasks: Vec<Task> = tasks.into_iter().filter_map(|task| serde_json::from_value(task).ok()).collect();
-    let table = look::table(style, &tasks, &look::Statuses::new(), SystemClock.now());
+    let table = look::table(style, tasks, &look::Statuses::new(), SystemClock.now());
     lines.extend(table.lines().iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use harvest_api_types::TaskPullRequest;
-use harvest_core::{Clock, Code, Event, ListedTask, Overlap, Prompt, Session, Task as CoreTask};
-use harvest_outbound::{Method, escape};
-use harvest_store::{ListedPage, TaskDetail};
-use serde::Deserialize;
+use harvest_api_types::{Approval, AskRace, Diff, EventPage, Page, Rejection, TaskDetail};
+use harvest_core::{Clock, Code, ListedTask, OnFailedDependency, Prompt, Task as CoreTask, Workflow};
+use harvest_outbound::escape;
+use harvest_store::ListedPage;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::journal::Journal;
-use super::{Remote, parse, race, refusal};
+use super::{Remote, parse, race};
 use crate::ask;
 use crate::cli::{Ask, AskOptions, Global, OnFailed, QueueOptions, Standing, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
@@ -23,30 +23,6 @@ use crate::task::look;
 use crate::task::plan::read_plan;
 use crate::task::warnings;
 use crate::view::{Activity, Style};
-
-/// The same object as the server's.
-#[derive(Deserialize)]
-pub struct Detail {
-    #[serde(flatten)]
-    pub task: CoreTask,
-    pub sessions: Vec<Session>,
-    #[serde(default)]
-    overlaps: Vec<Overlap>,
-    #[serde(default)]
-    pull_request: Option<TaskPullRequest>,
-}
-
-#[derive(Deserialize)]
-struct Page<T> {
-    items: Vec<T>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct EventPage {
-    items: Vec<Event>,
-    next_cursor: Option<u64>,
-}
 
 pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task) -> Result<Exit, Failure> {
     match command {
@@ -73,7 +49,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
                 let _ = output::json(&answer);
                 return Ok(Exit::Done);
             }
-            let Detail { task, sessions, overlaps, pull_request } = parse(&answer)?;
+            let TaskDetail { task, sessions, overlaps, pull_request } = parse(&answer)?;
             let awaited = statuses(remote, std::slice::from_ref(&task)).await?;
             let warnings = match sessions.first() {
                 Some(session) => warnings_of(remote, session.id.as_str()).await?,
@@ -81,15 +57,16 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             };
             let beside =
                 look::Beside { overlaps, pull_request, warnings, statuses: awaited, ..look::Beside::default() };
-            look::show_detail(style, &TaskDetail { task, sessions }, &beside);
+            look::show_detail(style, &harvest_store::TaskDetail { task, sessions }, &beside);
             Ok(Exit::Done)
         }
         Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,
         Task::Diff { id } => {
             let detail = detail(remote, &id).await?;
             let Some(session) = detail.sessions.first() else { return Ok(Exit::Done) };
-            let diff: Value = remote.get(&format!("/api/sessions/{}/diff", session.id)).await?;
-            look::show_diff(global, style, &diff, diff["diff"].as_str().unwrap_or_default().as_bytes());
+            let answer: Value = remote.get(&format!("/api/sessions/{}/diff", session.id)).await?;
+            let Diff { diff, .. } = parse(&answer)?;
+            look::show_diff(global, style, &answer, diff.as_bytes());
             Ok(Exit::Done)
         }
         Task::Apply { .. } => {
@@ -100,12 +77,12 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Retry { id } => act(global, style, remote, &id, "retry", &json!({}), "is in the queue again").await,
         Task::Approve { id, edit } => {
             let plan = edit.as_deref().map(|path: &Path| read_plan(path)).transpose()?;
-            let body = plan.map_or_else(|| json!({}), |plan| json!({ "plan": plan }));
+            let body = Approval { plan };
             act(global, style, remote, &id, "approve", &body, "is approved and continues").await
         }
         Task::Reject { id, comment } => {
             let words = if comment.is_some() { "will be revised" } else { "is cancelled" };
-            let body = comment.map_or_else(|| json!({}), |comment| json!({ "comment": comment }));
+            let body = Rejection { comment };
             act(global, style, remote, &id, "reject", &body, words).await
         }
         Task::Cancel { id } => {
@@ -114,11 +91,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Delete { id } => {
             let detail = detail(remote, &id).await?;
             for session in &detail.sessions {
-                let answer =
-                    remote.ask(remote.request(Method::DELETE, &format!("/api/sessions/{}", session.id))).await?;
-                if !answer.is_success() {
-                    return Err(refusal(&answer));
-                }
+                remote.delete(&format!("/api/sessions/{}", session.id)).await?;
             }
             let branch = detail.task.branch.as_ref().map(ToString::to_string);
             say_deleted(global, style, detail.task.id.as_str(), branch.as_deref());
@@ -156,14 +129,14 @@ async fn statuses(remote: &Remote, tasks: &[CoreTask]) -> Result<look::Statuses,
     Ok(known)
 }
 
-async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
+async fn detail(remote: &Remote, prefix: &str) -> Result<TaskDetail, Failure> {
     remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await
 }
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
     let race = add.race.race.as_ref().map(|entrants| race::body(entrants, &add.race));
     let answer = submit(remote, add.ask, add.queue, race).await?;
-    let Detail { task, sessions, .. } = parse(&answer)?;
+    let TaskDetail { task, sessions, .. } = parse(&answer)?;
     if let Some(race) = task.settings.race.as_ref().filter(|_| !global.json) {
         return race::added(style, remote, race).await;
     }
@@ -191,70 +164,58 @@ pub fn here_only(option: &str) -> Failure {
 }
 
 /// The new task, as the server shows it.
-pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions, race: Option<Value>) -> Result<Value, Failure> {
+pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions, race: Option<AskRace>) -> Result<Value, Failure> {
     let prompt = ask::read_prompt(&ask.prompt)?;
-    let mut body = ask_body(&prompt, ask.options, queue.standing)?;
-    add_dependencies(&mut body, queue.after, queue.on_failed_dependency);
-    let more = [("source_url", queue.source_url.map(Value::from)), ("race", race)];
-    for (name, value) in more {
-        if let Some(value) = value {
-            body[name] = value;
-        }
-    }
+    let body = harvest_api_types::Ask {
+        after: queue.after,
+        on_failed_dependency: on_failed(queue.on_failed_dependency),
+        source_url: queue.source_url,
+        race,
+        ..ask_of(prompt, ask.options, queue.standing)?
+    };
     remote.post_once("/api/tasks", &body, queue.idempotency_key).await
 }
 
-/// What a task waits for.
-pub fn add_dependencies(body: &mut Value, after: Vec<String>, on_failed: OnFailed) {
-    body["after"] = after.into();
-    body["on_failed_dependency"] = match on_failed {
-        OnFailed::Hold => "hold".into(),
-        OnFailed::Cancel => "cancel".into(),
-    };
+pub fn on_failed(named: OnFailed) -> OnFailedDependency {
+    match named {
+        OnFailed::Hold => OnFailedDependency::Hold,
+        OnFailed::Cancel => OnFailedDependency::Cancel,
+    }
 }
 
-/// What is asked for, as the API takes it.
-pub fn ask_body(prompt: &Prompt, options: AskOptions, standing: Standing) -> Result<Value, Failure> {
+/// The request for a task, as the API takes it.
+pub fn ask_of(prompt: Prompt, options: AskOptions, standing: Standing) -> Result<harvest_api_types::Ask, Failure> {
     if options.repo.is_none() {
         let message = "the server does not know the folder you are in: --repo is missing";
         let help = "name a repository of the server, its path there, or a URL";
         return Err(Failure::refused(Code::BadOption, message, help));
     }
-    let mut body = options_body(options, standing);
-    body["prompt"] = json!(prompt);
-    Ok(body)
+    Ok(harvest_api_types::Ask { prompt: prompt.into(), ..options_of(options, standing) })
 }
 
-/// The options of a task, without its prompt. Without a repository where none is named.
-pub fn options_body(options: AskOptions, standing: Standing) -> Value {
+/// The options of a task, without its prompt. The repository is empty where none is named.
+pub fn options_of(options: AskOptions, standing: Standing) -> harvest_api_types::Ask {
     let care = options.care;
-    let mut body = json!({
-        "require_tests": options.require_tests,
-        "plan": options.plan,
-        "gate": care.gate,
-        "mcp": care.mcp,
-        "fallback_agents": options.fallback_agent,
-    });
-    let more = [
-        ("repository", options.repo.map(Value::from)),
-        ("base", options.base.map(Value::from)),
-        ("agent", options.agent.map(Value::from)),
-        ("model", options.model.map(Value::from)),
-        ("test", options.test.map(Value::from)),
-        ("timeout", options.timeout.map(|time| time.as_secs().max(1).into())),
-        ("budget_usd", options.budget_usd.map(|cost| json!(cost))),
-        ("priority", standing.priority.map(|priority| json!(priority))),
-        ("convoy", standing.convoy.map(Value::from)),
-        ("retries", standing.retries.map(Value::from)),
-        ("plan_review", care.review_plan.map(Value::from)),
-        ("workflow", care.workflow.map(|workflow| workflow.name().into())),
-    ];
-    for (name, value) in more {
-        if let Some(value) = value {
-            body[name] = value;
-        }
+    harvest_api_types::Ask {
+        repository: options.repo.unwrap_or_default(),
+        base: options.base,
+        agent: options.agent,
+        model: options.model,
+        test: options.test,
+        require_tests: options.require_tests,
+        priority: standing.priority,
+        convoy: standing.convoy,
+        retries: standing.retries,
+        budget_usd: options.budget_usd,
+        timeout: options.timeout.map(|time| time.as_secs().max(1)),
+        plan: options.plan,
+        plan_review: care.review_plan,
+        workflow: care.workflow.map(Workflow::from),
+        gate: care.gate,
+        mcp: care.mcp,
+        fallback_agents: options.fallback_agent,
+        ..harvest_api_types::Ask::default()
     }
-    body
 }
 
 async fn act(
@@ -263,12 +224,12 @@ async fn act(
     remote: &Remote,
     prefix: &str,
     action: &str,
-    body: &Value,
+    body: &impl Serialize,
     words: &str,
 ) -> Result<Exit, Failure> {
     let id = find(remote, prefix).await?;
     let answer: Value = remote.post(&format!("/api/tasks/{id}/{action}"), body).await?;
-    let Detail { task, .. } = parse(&answer)?;
+    let TaskDetail { task, .. } = parse(&answer)?;
     let _ = if global.json {
         output::json(&answer)
     } else {
@@ -282,7 +243,7 @@ async fn act(
 }
 
 async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str, follow: bool) -> Result<Exit, Failure> {
-    let Detail { task, sessions, .. } = detail(remote, prefix).await?;
+    let TaskDetail { task, sessions, .. } = detail(remote, prefix).await?;
     if follow && task.status == harvest_core::TaskStatus::Pending {
         remote.tell_idle().await;
     }

@@ -5,7 +5,7 @@ mod agents;
 pub mod ask;
 mod audit;
 mod comments;
-mod convoys;
+pub mod convoys;
 pub mod credentials;
 mod demo;
 pub mod health;
@@ -24,7 +24,7 @@ pub mod sessions;
 pub mod stats;
 pub mod tasks;
 pub mod templates;
-mod tokens;
+pub mod tokens;
 
 use axum::Router;
 use axum::extract::Request;
