@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use harvest_api_types::EvidenceKey;
 use harvest_core::{Code, EventBody, Flag, Session};
 use harvest_engine::{Attests, evidence_statement};
 use harvest_vault::{AttestError, Attestor, parse_public_key, verify_statement};
@@ -61,7 +62,8 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
 }
 
 fn show_key(global: &Global, key: &str) {
-    let _ = if global.json { output::json(&json!({ "public_key": key })) } else { output::line(&clean(key)) };
+    let _ =
+        if global.json { output::json(&EvidenceKey { public_key: key.to_owned() }) } else { output::line(&clean(key)) };
 }
 
 /// The key, which is made when something is signed that others will read.

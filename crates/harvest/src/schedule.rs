@@ -124,9 +124,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
 
 /// As the API shows it: whom it belongs to by name.
 fn shown(stored: &Stored) -> Value {
-    let mut shown = json!(stored);
-    shown["owner"] = json!(stored.owner.as_ref().map(|owner| &owner.user));
-    shown
+    json!(harvest_server::describe_schedule(stored.clone()))
 }
 
 pub fn show_list(global: &Global, style: Style, schedules: &[Value], now: Timestamp) {

@@ -87,12 +87,12 @@ pub async fn keep(
 }
 
 fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> Value {
-    json!({
-        "name": stored.name,
-        "prompt": stored.prompt,
-        "parameters": parameters,
-        "options": stored.options,
-        "created_at": stored.created_at.to_string(),
+    json!(harvest_api_types::Template {
+        name: stored.name.clone(),
+        prompt: stored.prompt.clone(),
+        parameters: parameters.iter().cloned().collect(),
+        options: stored.options.clone(),
+        created_at: stored.created_at,
     })
 }
 
