@@ -5,9 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
+use harvest_api_types::Me;
 use harvest_core::Code;
 use harvest_vault::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::{Global, Login};
 use crate::credential::read_secret;
@@ -40,18 +41,17 @@ pub async fn login(global: &Global, environment: &Environment, options: Login) -
         return Ok(Exit::Done);
     }
     let secret = read_secret("token", options.from_stdin)?;
-    let me: Value = Remote::new(url.clone(), secret.clone()).get("/api/me").await?;
+    let me: Me = Remote::new(url.clone(), secret.clone()).get("/api/me").await?;
     kept.insert(url.clone(), secret.expose_secret().to_owned());
     write(environment, &kept)?;
     let _ = if global.json {
-        output::json(&json!({ "url": url, "kept": true, "user": me["user"], "role": me["role"] }))
+        output::json(&json!({ "url": url, "kept": true, "user": me.user, "role": me.role }))
     } else {
-        let text = |name: &str| clean(me[name].as_str().unwrap_or_default());
         output::line(&format!(
             "{} signed in to {url} as {} ({}); use it with HARVEST_URL={url}",
             style.ok(),
-            text("user"),
-            text("role")
+            clean(&me.user),
+            me.role
         ))
     };
     Ok(Exit::Done)
