@@ -135,8 +135,17 @@ pub trait Store:
     async fn spending(&self, day: &str) -> Result<Vec<Spending>, Error>;
 
     /// Cancels a task that no one works on. A follow-up that nobody has begun is withdrawn, and the result that the task had
-    /// before holds again. `None` when it is being worked on or has ended.
+    /// before holds again. Work of the turn that the journal knows is the commit of the outcome, and nobody delivers it: that is
+    /// for whoever has it ([`Store::claim_to_stop`]). `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
+
+    /// The newest commit of what the unfinished turn of a session has done, as its journal tells it.
+    async fn newest_work(&self, session: &SessionId) -> Result<Option<String>, Error>;
+
+    /// Claims the turn of a task that no one works on, whatever it waits for, to end the task: the wish to stop is recorded with
+    /// the claim, so that the next owner after a crash ends it too. The turn takes no place under a cap that it does not have.
+    /// `None` for a turn that has not begun, or that is withdrawn when it is cancelled, and for a task that awaits approval.
+    async fn claim_to_stop(&self, task: &TaskId, how: Stopping, claim: Claim) -> Result<Option<Lease>, Error>;
 
     /// Asks whoever works on the task to stop, wherever that is, and whoever goes on with the same turn. False when no one
     /// works on it. The weightiest word counts, and of the same weight the last.

@@ -10,6 +10,7 @@ mod error;
 pub mod postgres;
 mod record;
 pub mod sqlite;
+mod words;
 
 pub use contract::{
     Access, AccessToken, Admission, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun,

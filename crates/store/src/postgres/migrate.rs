@@ -36,6 +36,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0029_ends_of_turns.sql"),
     include_str!("migrations/0030_author_of_checks.sql"),
     include_str!("migrations/0031_rates.sql"),
+    include_str!("migrations/0032_work.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -49,6 +49,7 @@ use crate::contract::{
     Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
+use crate::words;
 pub use connection::passwords_in;
 use connection::{Address, Connection};
 use listen::Listener;
@@ -245,7 +246,17 @@ impl Store for Postgres {
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let change = self.change(format!("task:{task}")).await?;
-        let done = queue::cancel(change.db()?, task, at, "cancelled before it started").await;
+        let done = queue::cancel(change.db()?, task, at, words::UNSTARTED).await;
+        change.end(done).await
+    }
+
+    async fn newest_work(&self, session: &SessionId) -> Result<Option<String>, Error> {
+        queue::newest_work(self.lend().await?.get()?, session).await
+    }
+
+    async fn claim_to_stop(&self, task: &TaskId, how: Stopping, claim: Claim) -> Result<Option<Lease>, Error> {
+        let change = self.change(format!("task:{task}")).await?;
+        let done = queue::claim_to_stop(change.db()?, task, &how, &claim).await;
         change.end(done).await
     }
 

@@ -73,6 +73,25 @@ pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &
     row.get::<_, Option<&str>>(0).map(|outcome| from_json(outcome, "an outcome")).transpose()
 }
 
+pub(super) async fn newest_work(db: &Connection, session: &SessionId) -> Result<Option<String>, Error> {
+    let sql = "SELECT harvest_newest_work(number) FROM sessions WHERE id = $1";
+    let rows = db.query(sql, &[&session.as_str()]).await?;
+    let row = rows.first().ok_or_else(|| Error::UnknownSession(session.to_string()))?;
+    Ok(row.get(0))
+}
+
+pub(super) async fn claim_to_stop(
+    db: &Connection,
+    task: &TaskId,
+    how: &Stopping,
+    claim: &Claim,
+) -> Result<Option<Lease>, Error> {
+    let (wanted, weight) = (to_json(how, "a stop")?, i16::from(how.weight()));
+    let until = claim.until.map(Timestamp::as_millisecond);
+    let sql = "SELECT task, session, turn, fence, rows FROM harvest_claim_to_stop($1, $2, $3, $4, $5)";
+    Ok(leases(db, sql, &[&task.as_str(), &wanted, &weight, &claim.owner.as_str(), &until]).await?.pop())
+}
+
 pub(super) async fn request_stop(db: &Connection, task: &TaskId, how: &Stopping) -> Result<bool, Error> {
     let (wanted, weight) = (to_json(how, "a stop")?, i16::from(how.weight()));
     Ok(db.row("SELECT harvest_request_stop($1, $2, $3)", &[&task.as_str(), &wanted, &weight]).await?.get(0))

@@ -16,6 +16,7 @@ mod rate;
 mod read;
 mod stats;
 mod wake;
+mod work;
 mod write;
 mod writer;
 
@@ -40,6 +41,7 @@ use crate::contract::{
     Schedule, Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
+use crate::words;
 use elsewhere::Elsewhere;
 use wake::{Bell, Waker};
 use write::Effects;
@@ -353,9 +355,19 @@ impl Store for Sqlite {
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let task = task.clone();
-        let why = "cancelled before it started";
         let made = format!("task:{task}");
-        self.change(made, move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
+        self.change(made, move |db, effects| write::end::cancel(db, effects, &task, at, words::UNSTARTED)).await
+    }
+
+    async fn newest_work(&self, session: &SessionId) -> Result<Option<String>, Error> {
+        let session = session.clone();
+        self.read(move |db| work::newest(db, work::number_of(db, &session)?)).await
+    }
+
+    async fn claim_to_stop(&self, task: &TaskId, how: Stopping, claim: Claim) -> Result<Option<Lease>, Error> {
+        let task = task.clone();
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::claim::claim_to_stop(db, effects, &task, &how, &claim)).await
     }
 
     async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {

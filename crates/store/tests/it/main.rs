@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod cancels;
 mod caps;
 mod claims;
 mod comments;

@@ -172,3 +172,37 @@ BEGIN
   PERFORM harvest_wake();
   RETURN asked;
 END $$;
+
+-- Claims a waiting turn to end its task, without a try and without an event: no one is going to work on it. A retry or
+-- follow-up that nobody has begun is withdrawn, and its task keeps the result before it.
+CREATE FUNCTION harvest_claim_to_stop(of_task text, as_how text, as_weight smallint, by_owner text, until_ms bigint)
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
+DECLARE
+  t turns%ROWTYPE;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT turns.* INTO t FROM turns JOIN tasks ON tasks.number = turns.task
+    WHERE turns.task_id = of_task AND turns.status IN ('ready', 'blocked', 'waiting', 'parked', 'held')
+      AND turns.fence > coalesce((tasks.former::json ->> 'fence')::bigint, 0)
+      AND tasks.status IN ('pending', 'interrupted');
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF t.status <> 'ready' THEN
+    UPDATE turn_caps SET parked = false WHERE turn_caps.turn = t.number AND parked;
+    UPDATE turns SET aside = true WHERE number = t.number;
+  END IF;
+  PERFORM harvest_put(t.number, 'claimed');
+  UPDATE turns SET owner = by_owner, fence = turns.fence + 1 WHERE number = t.number RETURNING turns.fence INTO fence;
+  INSERT INTO leases (owner, turn, until_ms) VALUES (by_owner, t.number, harvest_claim_to_stop.until_ms);
+  IF t.status = 'held' THEN
+    UPDATE tasks SET status = harvest_after(status, 'resume') WHERE id = of_task;
+  END IF;
+  UPDATE tasks SET status = harvest_after(status, 'claim') WHERE id = of_task;
+  PERFORM harvest_request_stop(of_task, as_how, as_weight);
+  task := of_task;
+  session := t.session_id;
+  turn := t.id;
+  rows := ARRAY[t.task, t.session, t.number];
+  RETURN NEXT;
+END $$;

@@ -10,18 +10,48 @@ BEGIN
   END IF;
 END $$;
 
--- Cancels one task that no one works on and returns its outcome, or NULL when someone does or it has ended.
+-- The newest commit of what the unfinished turn of a session has done; NULL if nothing arrived yet. The type is in the first
+-- characters of every event: the many others are not read as JSON.
+CREATE FUNCTION harvest_newest_work(of_session bigint) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  e record;
+BEGIN
+  FOR e IN SELECT body::json ->> 'type' AS kind, body::json -> 'data' AS data FROM events
+      WHERE session = of_session AND substr(body, 1, 40)
+        ~ '"(checkpoint\.created|session\.interrupted|stage\.finished|delivery\.proposed|task\.finished)"'
+      ORDER BY seq DESC LOOP
+    IF e.kind IN ('checkpoint.created', 'session.interrupted', 'delivery.proposed') THEN
+      RETURN e.data ->> 'commit';
+    ELSIF e.kind = 'stage.finished' AND e.data ->> 'stage' = 'execute' THEN
+      RETURN e.data -> 'result' ->> 'commit';
+    ELSIF e.kind = 'task.finished' THEN
+      -- The turns before it have ended.
+      RETURN NULL;
+    END IF;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+-- Cancels one task that no one works on and returns its outcome, or NULL when someone does or it has ended. Work that nobody
+-- delivered is the commit of the outcome; `words.rs` has the same words.
 CREATE FUNCTION harvest_cancel_one(of_task text, at_time text, why text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   t turns%ROWTYPE;
+  work text;
   outcome text;
 BEGIN
   SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked', 'held');
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
+  SELECT harvest_newest_work(t.session) INTO work FROM tasks WHERE id = of_task AND kind <> 'pr_review';
+  SELECT nullif(work, coalesce(commit_id, settings::json #>> '{origin,commit}', base)) INTO work FROM tasks WHERE id = of_task;
+  IF work IS NOT NULL THEN
+    why := CASE why WHEN 'cancelled before it started' THEN 'cancelled before it continued' ELSE why END
+      || '; its work so far was not delivered';
+  END IF;
   UPDATE tasks SET status = harvest_after(status, 'cancel'), reason = 'cancelled', error = why,
-      commit_id = coalesce(commit_id, base), evidence = NULL, finished_at = at_time
+      commit_id = coalesce(work, commit_id, base), evidence = NULL, finished_at = at_time
     WHERE id = of_task
     RETURNING json_build_object(
       'task_id', id, 'session_id', t.session_id, 'status', status, 'reason', reason, 'error', error, 'branch', branch,

@@ -84,6 +84,48 @@ fn take(db: &Connection, effects: &mut Effects, claim: &Claim, turn: i64) -> Res
     Ok(lease)
 }
 
+/// Claims a waiting turn to end its task, without a try and without an event: no one is going to work on it.
+pub(crate) fn claim_to_stop(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    how: &Stopping,
+    claim: &Claim,
+) -> Result<Option<Lease>, Error> {
+    // A retry or follow-up that nobody has begun is withdrawn, and its task keeps the result before it.
+    let found: Option<(i64, String)> = db
+        .prepare_cached(
+            "SELECT turns.number, turns.status FROM turns JOIN tasks ON tasks.number = turns.task
+             WHERE turns.task_id = ?1 AND turns.status IN ('ready', 'blocked', 'waiting', 'parked', 'held')
+                 AND turns.fence > coalesce(json_extract(tasks.former, '$.fence'), 0)
+                 AND tasks.status IN ('pending', 'interrupted')",
+        )?
+        .query_row([task.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((turn, was)) = found else { return Ok(None) };
+    if was != "ready" {
+        admit::forget_parked(db, turn)?;
+        db.prepare_cached("UPDATE turns SET aside = 1 WHERE number = ?1")?.execute([turn])?;
+    }
+    db.prepare_cached(
+        "UPDATE turns SET status = 'claimed', owner = ?2, fence = fence + 1, lease_until_ms = ?3, due_ms = NULL
+         WHERE number = ?1",
+    )?
+    .execute(params![turn, claim.owner.as_str(), claim.until.map(Timestamp::as_millisecond)])?;
+    let taken = leases(
+        db,
+        "SELECT id, session_id, task_id, fence, number, session, task FROM turns WHERE number = ?1",
+        params![turn],
+    )?;
+    let Some(lease) = taken.into_iter().next() else { return Ok(None) };
+    if was == "held" {
+        journal::move_task(db, lease.rows.task, Move::Resume)?;
+    }
+    journal::move_task(db, lease.rows.task, Move::Claim)?;
+    request_stop(db, effects, task, how)?;
+    Ok(Some(lease))
+}
+
 pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
     leases(
         db,

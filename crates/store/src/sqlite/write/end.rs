@@ -1,7 +1,8 @@
 //! How tasks end without or after work, and how they begin again.
 
 use harvest_core::{
-    BranchName, EventBody, FailureReason, Move, Outcome, SessionId, Task, TaskId, TaskStatus, Timestamp, TurnId,
+    BranchName, EventBody, FailureReason, Move, Outcome, SessionId, Task, TaskId, TaskKind, TaskStatus, Timestamp,
+    TurnId,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
@@ -10,7 +11,8 @@ use super::{Effects, admit, claim, hold, journal};
 use crate::Error;
 use crate::contract::{Admission, Rows};
 use crate::decode;
-use crate::sqlite::{quota, read};
+use crate::sqlite::{quota, read, work};
+use crate::words;
 
 /// Writes down how a task ended, and gives its place away.
 pub(crate) fn finish(
@@ -190,15 +192,19 @@ fn cancel_one(
         .optional()?;
     let Some((turn, session, rows)) = waiting else { return Ok(None) };
     let (turn_id, session_id): (TurnId, SessionId) = (decode::id(&turn)?, decode::id(&session)?);
-    let Task { base, usage, cost_usd, branch, commit, .. } = read::task(db, task)?;
+    let Task { kind, settings, base, usage, cost_usd, branch, commit, .. } = read::task(db, task)?;
+    let origin = settings.origin.as_ref().map(|origin| &origin.commit);
+    let start = commit.as_ref().or(origin).unwrap_or(&base);
+    let work = work::newest(db, rows.session)?.filter(|work| kind != TaskKind::PrReview && work != start);
+    let why = if work.is_some() { words::with_work(why) } else { why.to_owned() };
     let outcome = Outcome {
         task_id: task.clone(),
         session_id,
         status: TaskStatus::Cancelled,
         reason: Some(FailureReason::Cancelled),
-        error: Some(why.to_owned()),
+        error: Some(why),
         branch,
-        commit: commit.unwrap_or_else(|| base.clone()),
+        commit: work.or(commit).unwrap_or_else(|| base.clone()),
         base,
         evidence: None,
         usage,
