@@ -115,18 +115,22 @@ impl Engine {
     /// Ends the task of a turn that nobody works on, and keeps what was done.
     async fn fail(&self, lease: Lease, failure: Failure) -> Result<Worked, Error> {
         let options = &self.options;
-        let recovery = Recovery {
+        let repository = options.store.task(&lease.task).await?.task.repository;
+        let forge = options.forges.open(&repository).await.ok();
+        let outcome = self.recovery().end_in(forge.as_deref(), lease, failure).await?;
+        self.tell_end_or_log(&outcome).await;
+        Ok(Worked::Finished(Box::new(outcome)))
+    }
+
+    pub(crate) fn recovery(&self) -> Recovery {
+        let options = &self.options;
+        Recovery {
             data: options.data.clone(),
             store: options.store.clone(),
             providers: vec![options.provider.clone()],
             redactor: options.redactor.clone(),
             clock: options.clock.clone(),
-        };
-        let repository = options.store.task(&lease.task).await?.task.repository;
-        let forge = options.forges.open(&repository).await.ok();
-        let outcome = recovery.end_in(forge.as_deref(), lease, failure).await?;
-        self.tell_end_or_log(&outcome).await;
-        Ok(Worked::Finished(Box::new(outcome)))
+        }
     }
 }
 

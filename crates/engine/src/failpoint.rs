@@ -35,6 +35,9 @@ pub const REATTACH: &[&str] = &["reattach::taken", "reattach::attached"];
 /// Every place of an interrupt.
 pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after", "interrupts::obeyed"];
 
+/// Every place of a task that is ended without a worker.
+pub const CANCEL: &[&str] = &["cancel::claimed", "cancel::published"];
+
 /// Every place of a race.
 pub const RACE: &[&str] = &["race::placed", "race::won"];
 
@@ -55,7 +58,7 @@ pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE, REATTACH, INTERRUPT, RACE, ANSWER]
+    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE, REATTACH, INTERRUPT, CANCEL, RACE, ANSWER]
         .iter()
         .any(|places| places.contains(&name))
 }

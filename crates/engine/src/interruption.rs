@@ -1,10 +1,11 @@
 //! Work that someone interrupted: it is kept with what the agent remembers, and goes on from there when someone resumes it.
 
-use harvest_core::{Event, EventBody, Move, Prompt, Stopping, TaskStatus};
+use harvest_core::{Event, EventBody, Move, Prompt, StageName, Stopping, TaskStatus};
 use harvest_store::Step;
 
-use crate::deliver::Progress;
+use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
+use crate::execute::Execution;
 use crate::turn::{Turn, Worked};
 use crate::{Error, failpoint};
 
@@ -67,14 +68,38 @@ impl Turn {
             return Err(error);
         }
         failpoint::reach("interrupt::before")?;
+        // A cancel of the same moment counts for more: the work is delivered now, by whoever has it.
+        self.engine.heed(&self.owner, self.lease(), &self.stop).await?;
+        if self.stop.how().is_some_and(|how| how.is_for_good()) {
+            return self.end_stopped(commit).await;
+        }
         let (turn_id, commit) = (self.lease().turn.clone(), commit.to_owned());
         let interrupted = EventBody::SessionInterrupted { turn_id, author, reason, commit };
         self.journal.interrupt(interrupted).await?;
         failpoint::reach("interrupt::after")?;
-        // Someone may have cancelled it in the same moment.
+        // The store itself cancels what someone cancels in between.
         let now = self.engine.options.store.task(&self.task.id).await?.task;
         let ended = (now.status == TaskStatus::Cancelled).then_some(self.journal.outcome().await?).flatten();
         Ok(ended.map_or(Worked::Interrupted, |outcome| Worked::Finished(Box::new(outcome))))
+    }
+
+    /// Ends a turn that was stopped for good, with the work so far.
+    async fn end_stopped(&self, commit: &str) -> Result<Worked, Error> {
+        let mut failure = self.stop.failure();
+        let mut branch = None;
+        // A plan has no work, and of a race only the winner's leaves.
+        if self.race().is_none() && !self.plan.is_wanted() {
+            let finished = Finished { commit, evidence: None, failure: Some(&failure) };
+            match self.resume_or(StageName::Deliver, self.deliver_or_keep(finished)).await {
+                Ok(delivered) => branch = delivered,
+                Err(Halt::Engine(error)) => return Err(error),
+                Err(Halt::Turn(undelivered)) => {
+                    failure.message = format!("{}; {}", failure.message, undelivered.message);
+                }
+            }
+        }
+        let execution = Execution::failed(commit.to_owned(), failure.clone());
+        self.record(&execution, None, branch, Some(failure)).await
     }
 }
 

@@ -8,6 +8,7 @@ mod actor;
 mod authorship;
 mod breakdown;
 mod breaker;
+mod cancel;
 mod caps;
 mod carry;
 mod checkpoint;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use harvest_core::{
-    Clock, EventBody, FailureReason, Move, Outcome, SandboxId, SandboxPurpose, SessionId, Stopping, TaskId, TaskStatus,
+    Clock, EventBody, FailureReason, Hook, HookStage, Move, Outcome, SandboxId, SandboxPurpose, SessionId, Stopping,
+    Task, TaskId, TaskKind, TaskStatus,
 };
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
@@ -17,7 +18,7 @@ use crate::left::newest;
 use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
 use crate::race::race_of;
-use crate::{DataFolder, Error, Failure, owner, record};
+use crate::{DataFolder, Error, Failure, failpoint, owner, record};
 
 /// What was found and put right.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -265,17 +266,17 @@ impl Recovery {
             None => true,
         };
         let mut branch = task.branch.clone();
+        let stays = if may_leave { why_it_stays(&task, forge) } else { Some("only the winner of a race is delivered") };
         if let Some(repository) = &repository
             && commit != start
-            // Nobody has approved it.
-            && !task.settings.gate
-            && may_leave
+            && stays.is_none()
         {
             repository.set_branch(&session.branch, &commit).await?;
             if let Some(forge) = forge {
                 let previous = journal.last_delivered(&session.branch).await?;
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
                 let published = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
+                failpoint::reach("cancel::published")?;
                 if published.is_ok() {
                     let delivered =
                         EventBody::BranchDelivered { branch: session.branch.clone(), commit: commit.clone() };
@@ -284,12 +285,13 @@ impl Recovery {
             }
             branch = Some(session.branch.clone());
         }
-        let kept = match branch {
-            _ if !may_leave && commit != start => {
-                "; only the winner of a race is delivered; the work up to the last checkpoint is saved"
-            }
-            Some(_) => "; the work up to the last checkpoint is on its branch",
-            None => "",
+        let kept = match (stays, &branch) {
+            (Some(why), _) if commit != start => format!(
+                "; {why}; the work up to the last checkpoint is kept in Harvest: harvest task diff {}",
+                task.id.short()
+            ),
+            (_, Some(_)) => "; the work up to the last checkpoint is on its branch".to_owned(),
+            (_, None) => String::new(),
         };
         let outcome = Outcome {
             task_id: task.id,
@@ -308,6 +310,22 @@ impl Recovery {
         record::finish(&journal, outcome.clone()).await?;
         Ok(outcome)
     }
+}
+
+/// Why work that ended without its worker is not delivered; `None` when it is.
+fn why_it_stays(task: &Task, forge: Option<&dyn Forge>) -> Option<&'static str> {
+    let refuses = |hook: &Hook| hook.required && hook.stage == HookStage::BeforeDeliver;
+    if task.kind == TaskKind::PrReview {
+        return Some("a review changes nothing");
+    }
+    if task.settings.gate {
+        return Some("nobody has approved its delivery");
+    }
+    if task.settings.hooks.iter().any(refuses) {
+        return Some("the hooks that its delivery needs have not run");
+    }
+    // Others would take it for a result.
+    forge.and_then(Forge::hosting).map(|_| "work that is not finished is not pushed")
 }
 
 /// What a turn comes to that nobody works on and someone wants over.

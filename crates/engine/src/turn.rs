@@ -379,7 +379,7 @@ impl Turn {
     }
 
     /// What the stage came to before a crash, or what it comes to now.
-    async fn resume_or<T: serde::Serialize + serde::de::DeserializeOwned>(
+    pub(crate) async fn resume_or<T: serde::Serialize + serde::de::DeserializeOwned>(
         &self,
         stage: StageName,
         work: impl Future<Output = Result<T, Halt>>,

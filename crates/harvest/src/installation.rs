@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use harvest_core::{Clock, Code, Entropy, TaskId, Timestamp};
+use harvest_core::{Clock, Code, Entropy, Outcome, Stopping, TaskId, Timestamp};
 use harvest_engine::{
     DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, Recovered, Recovery, Toolchain,
 };
@@ -211,6 +211,14 @@ impl Installation {
         // Looking for sandboxes makes the folder that they would be in.
         self.tidy();
         Ok(cancelled)
+    }
+
+    /// Cancels a task that no one works on, and delivers what its turn has done. `None` when it is not so.
+    pub async fn cancel_waiting(&self, task: &TaskId, how: Stopping) -> Result<Option<Outcome>, Failure> {
+        let cancelled = self.recovery().cancel_waiting(task, how, self.entropy.as_ref(), &self.forges).await;
+        // Looking for sandboxes makes the folder that they would be in.
+        self.tidy();
+        Ok(cancelled?)
     }
 
     fn recovery(&self) -> Recovery {

@@ -27,10 +27,10 @@ pub async fn stop(
         let message = format!("task {} has ended already: {}", id.short(), task.status);
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
-    let waited = store.cancel_waiting(id, installation.clock.now()).await?;
+    let waited = installation.cancel_waiting(id, how.clone()).await?;
     if waited.is_none() && !installation.cancel_left(id).await? {
-        store.request_stop(id, how).await?;
-        wait(installation, id).await?;
+        store.request_stop(id, how.clone()).await?;
+        wait(installation, id, &how).await?;
     }
     let task = super::document(installation, id).await?;
     let _ = if global.json { output::json(&task) } else { output::line(&ended(style, &task.task, waited.is_some())) };
@@ -40,7 +40,11 @@ pub async fn stop(
 /// What a task is after it was stopped. A follow-up or retry that `waited` leaves the task with the result that it had.
 pub fn ended(style: Style, task: &Task, waited: bool) -> String {
     let (sign, id, status) = (style.ok(), task.id.short(), task.status);
-    let kept = task.branch.as_ref().map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
+    let kept = match &task.branch {
+        Some(branch) => format!("; its work is on {branch}"),
+        None if task.has_undelivered_work() => format!("; its work is kept in Harvest: harvest task diff {id}"),
+        None => String::new(),
+    };
     if waited && status != TaskStatus::Cancelled {
         // A completed task is not tried again.
         let what = if status == TaskStatus::Completed { "follow-up" } else { "turn" };
@@ -50,16 +54,14 @@ pub fn ended(style: Style, task: &Task, waited: bool) -> String {
 }
 
 /// Another process works on the task, so its end can only be seen in the database.
-async fn wait(installation: &Installation, id: &TaskId) -> Result<(), Failure> {
+async fn wait(installation: &Installation, id: &TaskId, how: &Stopping) -> Result<(), Failure> {
     let ended = async {
         loop {
             let status = installation.store.task(id).await?.task.status;
             // Whoever worked on it may have been lost, or have given it back, before hearing of it.
             let is_left =
                 matches!(status, TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::AwaitingApproval);
-            if status.is_finished()
-                || is_left && installation.store.cancel_waiting(id, installation.clock.now()).await?.is_some()
-            {
+            if status.is_finished() || is_left && installation.cancel_waiting(id, how.clone()).await?.is_some() {
                 break;
             }
             tokio::time::sleep(LOOK).await;

@@ -272,6 +272,8 @@ fn a_cancel_after_an_interrupt_is_a_cancel() {
         assert_eq!(interrupt.finish().exit, Some(0), "{place}");
         let shown = world.json(&["task", "show", &task]);
         assert_eq!(shown["status"], "cancelled", "{place}: {shown:#}");
+        let branch = shown["branch"].as_str().unwrap_or_else(|| panic!("{place}: its work is nowhere: {shown:#}"));
+        assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two", "{place}");
         end(&world, running);
     }
 }

@@ -179,10 +179,10 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId, how: Stopping) 
 
 impl crate::state::Shared {
     /// Ends a task that no one works on; true then. Else whoever does is asked to.
-    pub(crate) async fn end(&self, id: &TaskId, how: Stopping) -> Result<bool, harvest_store::Error> {
+    pub(crate) async fn end(&self, id: &TaskId, how: Stopping) -> Result<bool, harvest_engine::Error> {
         // It may go from hand to hand while it is looked for.
         for _ in 0..MOST_LOOKS {
-            if self.store.cancel_waiting(id, self.clock.now()).await?.is_some() {
+            if self.engine.cancel_waiting(id, how.clone()).await?.is_some() {
                 return Ok(true);
             }
             if self.store.request_stop(id, how.clone()).await? {

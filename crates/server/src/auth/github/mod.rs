@@ -186,7 +186,7 @@ impl SignIn {
 
     /// Ends what belonged to whoever had a name before, when another account takes it: sessions, tokens that they made for
     /// themselves, schedules that run as them, tasks that are not finished, and their own credentials.
-    async fn end_former(&self, app: &App, user: &str) -> Result<(), harvest_store::Error> {
+    async fn end_former(&self, app: &App, user: &str) -> Result<(), harvest_engine::Error> {
         let mut former = Vec::new();
         for kind in [TokenKind::Person, TokenKind::Personal] {
             former.extend(app.store.tokens(kind).await?.into_iter().filter(|token| token.user == user));
