@@ -52,6 +52,7 @@ codes! {
     CannotFork = "0155", "the session cannot be forked there";
     NotAwaiting = "0156", "the task is not waiting for approval";
     WorkRemoved = "0157", "the work of the session was removed";
+    Undelivered = "0158", "the task's work was not delivered";
     NothingToApply = "0161", "the task has no branch";
     CannotApply = "0162", "the branch cannot be applied here";
     CannotPropose = "0163", "the pull request cannot be created";

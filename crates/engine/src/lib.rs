@@ -72,6 +72,7 @@ mod verify;
 mod vitals;
 pub mod warm;
 mod watch;
+mod work;
 mod workshop;
 
 use std::collections::BTreeMap;
@@ -144,6 +145,7 @@ pub fn redact_json(value: &mut serde_json::Value) {
 
 pub use vitals::{Histogram, Reading, Vitals};
 pub use warm::Warm;
+pub use work::NewestWork;
 
 /// What an engine is made of.
 #[derive(Debug, Clone)]

@@ -475,7 +475,12 @@ The task then waits in the queue for `harvest up`.")]
     ///
     /// Its delivered branch, its cost and the audit log stay.
     #[command(after_help = "Examples:\n  harvest task delete 7k3m")]
-    Delete { id: String },
+    Delete {
+        id: String,
+        /// Delete it even if its work was not delivered and would be lost
+        #[arg(long)]
+        force: bool,
+    },
     /// Kill a task's agent at once; committed and checkpointed work is kept
     #[command(after_help = "Examples:\n  harvest task terminate 7k3m")]
     Terminate { id: String },

@@ -50,6 +50,7 @@ export const ADVICE: Record<string, Advice> = {
   "HV-0155": say("Fork from a later message: nothing was saved before this one."),
   "HV-0156": say("Someone else may have decided already. Reload the page."),
   "HV-0157": say("Start a new task instead."),
+  "HV-0158": say("Download its patch first, or start a follow-up that delivers it."),
   "HV-0161": say("There is nothing to merge or download: the activity shows what happened."),
   "HV-0162": say("Nothing was merged. Resolve this in the repository itself, then try again."),
   "HV-0163": say("Review the changes, then merge the work or download its patch instead."),

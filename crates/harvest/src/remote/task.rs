@@ -18,7 +18,7 @@ use crate::follow::{Following, ends};
 use crate::installation::SystemClock;
 use crate::output;
 use crate::task::cancel::ended;
-use crate::task::delete::say_deleted;
+use crate::task::delete::{must_be_delivered, say_deleted};
 use crate::task::look;
 use crate::task::plan::read_plan;
 use crate::task::warnings;
@@ -64,9 +64,10 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Diff { id } => {
             let detail = detail(remote, &id).await?;
             let Some(session) = detail.sessions.first() else { return Ok(Exit::Done) };
+            let status = detail.task.status;
             let answer: Value = remote.get(&format!("/api/sessions/{}/diff", session.id)).await?;
             let Diff { diff, .. } = parse(&answer)?;
-            look::show_diff(global, style, &answer, diff.as_bytes());
+            look::show_diff(global, style, &answer, diff.as_bytes(), status);
             Ok(Exit::Done)
         }
         Task::Apply { .. } => {
@@ -88,8 +89,11 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Cancel { id } => {
             act(global, style, remote, &id, "cancel", &json!({}), "is stopping or has stopped").await
         }
-        Task::Delete { id } => {
+        Task::Delete { id, force } => {
             let detail = detail(remote, &id).await?;
+            if !force {
+                must_be_delivered(&detail.task)?;
+            }
             for session in &detail.sessions {
                 remote.delete(&format!("/api/sessions/{}", session.id)).await?;
             }

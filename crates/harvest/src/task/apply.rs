@@ -77,6 +77,17 @@ fn must_have_branch(task: &Task) -> Result<(), Failure> {
         let help = format!("see what it proposes: harvest task show {short}; then harvest task approve {short}");
         return Err(Failure::refused(Code::NothingToApply, message, help));
     }
+    if !task.status.is_finished() {
+        let message = format!("task {short} has no branch yet: it is {}, and its work is not finished", task.status);
+        let next = match task.status {
+            TaskStatus::Interrupted => format!("harvest session resume {short} continues it"),
+            _ => "its branch comes with its end".to_owned(),
+        };
+        let help = format!(
+            "see the work so far: harvest task diff {short}; {next}; harvest task cancel {short} ends it and delivers its work"
+        );
+        return Err(Failure::refused(Code::NothingToApply, message, help));
+    }
     if task.has_undelivered_work() {
         let why = task.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         let message = format!("task {short} has no branch: it is {} and its work was not delivered{why}", task.status);

@@ -1,6 +1,6 @@
 //! `harvest task delete`: forgets a task that has ended. What it delivered, what it cost and the audit log stay.
 
-use harvest_core::{Code, TaskId};
+use harvest_core::{Code, Task, TaskId};
 use harvest_store::Forgotten;
 use serde_json::json;
 
@@ -10,9 +10,18 @@ use crate::installation::Installation;
 use crate::output;
 use crate::view::Style;
 
-pub async fn delete(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+pub async fn delete(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    force: bool,
+) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let (task, short) = (&detail.task, id.short());
+    if !force {
+        must_be_delivered(task)?;
+    }
     let engine = installation.queueing_engine()?;
     for session in &detail.sessions {
         match engine.forget_session(&session.id).await? {
@@ -30,9 +39,23 @@ pub async fn delete(global: &Global, installation: &Installation, style: Style, 
             }
         }
     }
+    // Making an engine makes the folder that sandboxes would be in.
+    installation.tidy();
     let branch = task.branch.as_ref().map(ToString::to_string);
     say_deleted(global, style, id.as_str(), branch.as_deref());
     Ok(Exit::Done)
+}
+
+/// Work that is on no branch goes with its task.
+pub fn must_be_delivered(task: &Task) -> Result<(), Failure> {
+    if !task.status.is_finished() || !task.has_undelivered_work() {
+        return Ok(());
+    }
+    let (short, commit) = (task.id.short(), task.commit.as_deref().unwrap_or_default());
+    let commit = commit.get(..10).unwrap_or(commit);
+    let message = format!("the work of task {short} (commit {commit}) was not delivered, and would be deleted with it");
+    let help = format!("look at it first: harvest task diff {short}; then harvest task delete {short} --force");
+    Err(Failure::refused(Code::Undelivered, message, help))
 }
 
 pub fn say_deleted(global: &Global, style: Style, id: &str, branch: Option<&str>) {

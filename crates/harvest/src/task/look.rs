@@ -7,10 +7,11 @@ use harvest_core::{
     Attempt, Code, Event, EventBody, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict,
     Timestamp, TurnStatus,
 };
+use harvest_engine::NewestWork;
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
 
-use super::interruption::{self, Interruption};
+use super::interruption::{self, Ends, Interruption, Interruptions};
 use super::proposal::{self, Proposal, Review};
 use super::warnings;
 use crate::cli::{Global, LISTED};
@@ -23,6 +24,7 @@ use crate::view::{
 };
 
 const TITLE: usize = 44;
+const NEXT_ATTEMPT: &str = "its next attempt";
 
 /// The statuses of the tasks that others wait for.
 pub type Statuses = BTreeMap<TaskId, TaskStatus>;
@@ -140,6 +142,7 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
             (Some(branch), _) => branch.as_str(),
             (None, TaskStatus::Completed) => "no changes",
             (None, TaskStatus::Failed | TaskStatus::Cancelled) if task.has_undelivered_work() => "not delivered",
+            (None, TaskStatus::Running | TaskStatus::Interrupted) => "not finished",
             (None, _) => "",
         };
         table.row([
@@ -219,14 +222,29 @@ pub async fn show(global: &Global, installation: &Installation, style: Style, id
     }
     let proposal = proposal::of(installation, &detail).await?;
     let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
-    let interruption = interruption::of(installation, &detail).await?;
+    let Interruptions { last: interruption, ends, next_try } = interruption::of(installation, &detail).await?;
+    let unfinished = unfinished_work(installation, &detail).await?;
     let warnings = match detail.sessions.first() {
         Some(session) => warnings::of(installation.store.as_ref(), &session.id).await?,
         None => Vec::new(),
     };
-    let beside = Beside { overlaps, pull_request, proposal, interruption, warnings, statuses };
+    let beside =
+        Beside { overlaps, pull_request, proposal, interruption, ends, next_try, unfinished, warnings, statuses };
     show_detail(style, &detail, &beside);
     Ok(Exit::Done)
+}
+
+/// How many files the work of a task without a result has changed so far; `None` if no work left its sandbox.
+async fn unfinished_work(installation: &Installation, detail: &TaskDetail) -> Result<Option<usize>, Failure> {
+    let TaskDetail { task, sessions } = detail;
+    let Some(session) = sessions.first().filter(|_| !task.status.is_finished()) else { return Ok(None) };
+    let (data, store) = (&installation.data, installation.store.as_ref());
+    let Some(newest) = NewestWork::find(data, store, task, (&session.id, &session.branch)).await? else {
+        return Ok(None);
+    };
+    let before = task.commit.as_ref().unwrap_or(&task.base);
+    let changes = newest.repository.changes(before, &newest.commit).await?.len();
+    Ok(Some(changes).filter(|changes| *changes > 0))
 }
 
 /// What is shown with a task and is not part of its record.
@@ -236,6 +254,11 @@ pub struct Beside {
     pub pull_request: Option<TaskPullRequest>,
     pub proposal: Option<Proposal>,
     pub interruption: Option<Interruption>,
+    /// Why agents were stopped, as far as the journal was read.
+    pub ends: Ends,
+    pub next_try: Option<Timestamp>,
+    /// How many files the work has changed so far, before the task has ended.
+    pub unfinished: Option<usize>,
     /// What people were warned of when it was given.
     pub warnings: Vec<String>,
     pub statuses: Statuses,
@@ -243,8 +266,8 @@ pub struct Beside {
 
 /// A task and, where someone has to decide, on what.
 pub fn show_detail(style: Style, detail: &TaskDetail, beside: &Beside) {
-    let Beside { overlaps, pull_request, proposal, interruption, warnings, statuses } = beside;
-    let mut text = page(style, detail, interruption.as_ref(), statuses);
+    let Beside { overlaps, pull_request, proposal, warnings, .. } = beside;
+    let mut text = page(style, detail, beside);
     let mut field = |name: &str, value: &str| {
         text.push_str(&format!("\n  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
     };
@@ -285,12 +308,8 @@ fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
     format!("{text}\n\n{}", style.dim(&hint))
 }
 
-fn page(
-    style: Style,
-    TaskDetail { task, sessions }: &TaskDetail,
-    interruption: Option<&Interruption>,
-    statuses: &Statuses,
-) -> String {
+fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, beside: &Beside) -> String {
+    let Beside { interruption, ends, next_try, unfinished, statuses, .. } = beside;
     let mut lines = vec![style.bold(&clean(task.prompt.title()))];
     let mut field =
         |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
@@ -319,6 +338,9 @@ fn page(
         field("branch", &format!("{branch}{kept}"));
     } else if task.status == TaskStatus::Completed {
         field("changes", "no changes");
+    } else if let Some(files) = unfinished {
+        let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        field("changes", &format!("not finished: {files} so far; harvest task diff {}", task.id.short()));
     } else if task.has_undelivered_work() {
         field("branch", &format!("none: the work is kept in Harvest; harvest task diff {}", task.id.short()));
     }
@@ -350,7 +372,8 @@ fn page(
         field("after", &after.join(", "));
     }
     if let Some(reason) = waits_for(task, sessions, statuses) {
-        field("waits for", &reason);
+        let at = next_try.filter(|_| reason == NEXT_ATTEMPT).map(|at| format!(" at {}", local(at)));
+        field("waits for", &format!("{reason}{}", at.unwrap_or_default()));
     }
     if task.tries > 1 || task.retries_left > 0 {
         let left = match task.retries_left {
@@ -371,13 +394,16 @@ fn page(
         let attempts: Vec<(u32, &Attempt)> =
             session.turns.iter().flat_map(|turn| turn.attempts.iter().map(|attempt| (turn.number, attempt))).collect();
         for (place, (turn, attempt)) in attempts.iter().enumerate() {
-            let went_on = place + 1 < attempts.len() || task.status == TaskStatus::Interrupted;
-            let ended = match (attempt.finished_at, attempt.exit_code) {
-                (None, _) => "unfinished".to_owned(),
-                (Some(_), Some(code)) => format!("exit code {code}"),
-                (Some(_), None) if went_on => "interrupted".to_owned(),
-                (Some(_), None) if task.reason.is_some_and(FailureReason::is_stop) => "stopped".to_owned(),
-                (Some(_), None) => "killed".to_owned(),
+            let goes_on = place + 1 < attempts.len() || !task.status.is_finished();
+            // What the journal says of this attempt; else what the task has come to.
+            let reason = ends.get(&attempt.id).copied();
+            let reason = reason.or(if goes_on { Some(FailureReason::Interrupted) } else { task.reason });
+            let ended = match (attempt.finished_at, attempt.exit_code, reason) {
+                (None, _, _) => "unfinished".to_owned(),
+                (Some(_), Some(code), _) => format!("exit code {code}"),
+                (Some(_), None, Some(FailureReason::Interrupted)) => "interrupted".to_owned(),
+                (Some(_), None, Some(reason)) if reason.is_stop() => "stopped".to_owned(),
+                (Some(_), None, _) => "killed".to_owned(),
             };
             field("attempt", &format!("turn {turn} {} {} {} {ended}", style.dot(), attempt.agent, style.dot()));
         }
@@ -403,7 +429,7 @@ fn waits_for(task: &Task, sessions: &[Session], statuses: &Statuses) -> Option<S
     let turns = sessions.iter().flat_map(|session| &session.turns);
     let reason = match turns.map(|turn| turn.status).find(|status| *status != TurnStatus::Done)? {
         TurnStatus::Ready => "a worker: harvest up",
-        TurnStatus::Waiting => "its next attempt",
+        TurnStatus::Waiting => NEXT_ATTEMPT,
         TurnStatus::Parked => "a free slot under a cap: harvest status",
         TurnStatus::Queued => "the turns before it",
         TurnStatus::Held => "approval",
@@ -481,11 +507,15 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
     let detail = installation.store.task(id).await?;
     let task = &detail.task;
     let mut patch = Vec::new();
-    // What waits to be delivered is what people want to see now.
-    let commit = match proposal::of(installation, &detail).await? {
-        Some(Proposal::Delivery { commit, .. }) => Some(commit),
-        _ => task.commit.clone(),
+    let newest = match detail.sessions.first() {
+        Some(session) => {
+            let of = (&session.id, &session.branch);
+            NewestWork::find(&installation.data, installation.store.as_ref(), task, of).await?
+        }
+        None => None,
     };
+    // What has left its sandbox is what people want to see now, also if it is not finished or waits to be delivered.
+    let commit = newest.map(|newest| newest.commit).or_else(|| task.commit.clone());
     if let (Some(session), Some(commit)) = (detail.sessions.first(), &commit)
         && *commit != task.base
     {
@@ -499,16 +529,28 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         })?;
         patch = repository.diff(&task.base, commit).await?;
     }
-    let document = json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) });
-    show_diff(global, style, &document, &patch);
+    let document = json!({ "base": task.base, "commit": commit, "diff": String::from_utf8_lossy(&patch) });
+    show_diff(global, style, &document, &patch, task.status);
     Ok(Exit::Done)
 }
 
-pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8]) {
+pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8], status: TaskStatus) {
+    let is_open = !matches!(
+        status,
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::AwaitingApproval
+    );
+    if is_open && !global.json {
+        output::complain(&match patch.is_empty() {
+            true => format!("note: the task is {status}; no changes have left its sandbox so far"),
+            false => format!("note: the task is {status}; these are its changes so far"),
+        });
+    }
     let _ = if global.json {
         output::json(document)
     } else if patch.is_empty() {
-        output::complain("note: the task has no changes");
+        if !is_open {
+            output::complain("note: the task has no changes");
+        }
         Ok(())
     } else if style.terminal {
         // A program gets the diff as it is; a terminal gets nothing that could steer it.

@@ -56,7 +56,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
             plan::approve(global, &installation, style, &find(&id).await?, edit.as_deref()).await
         }
         Task::Reject { id, comment } => plan::reject(global, &installation, style, &find(&id).await?, comment).await,
-        Task::Delete { id } => delete::delete(global, &installation, style, &find(&id).await?).await,
+        Task::Delete { id, force } => delete::delete(global, &installation, style, &find(&id).await?, force).await,
         Task::Cancel { id } => cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Cancel).await,
         Task::Terminate { id } => {
             cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Terminate).await

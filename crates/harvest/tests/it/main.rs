@@ -13,6 +13,7 @@ mod attacks;
 mod attacks_git;
 mod backups;
 mod bridges;
+mod cancels;
 mod cassette;
 mod chance;
 mod clients;

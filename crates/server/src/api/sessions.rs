@@ -9,7 +9,7 @@ use harvest_api_types::{
     SessionSummary, TaskDetail,
 };
 use harvest_core::{Code, EventBody, MessageRole, Prompt, Role, Session, SessionId, Turn};
-use harvest_engine::{FollowUp, Fork};
+use harvest_engine::{FollowUp, Fork, NewestWork};
 use harvest_store::{Forgotten, SessionQuery, Store};
 use harvest_workspace::SessionRepository;
 
@@ -345,23 +345,17 @@ pub async fn diff(
 
 /// The session's repository and the newest commit in it. `None` when no work has left the sandbox yet.
 async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepository, String)>, Problem> {
-    let Some(repository) = app.data.existing_repository(&session.id) else {
+    if app.data.existing_repository(&session.id).is_none() {
         if session.task.commit.as_ref().is_some_and(|commit| *commit != session.task.base) {
             let detail = "the work is not on this server: it ran on another machine, or `harvest gc` removed it";
             let help = format!("look at its branch: git log -p {}", session.branch.as_str());
             return Err(Problem::new(Code::NothingToApply, detail).help(help));
         }
         return Ok(None);
-    };
-    let tip = match &session.task.commit {
-        Some(commit) => Some(commit.clone()),
-        // Of a first turn that has not ended: its last checkpoint, until it pushes.
-        None => match repository.tip(&session.branch.as_ref_name()).await? {
-            Some(tip) if tip != session.task.base => Some(tip),
-            _ => repository.last_checkpoint(&session.id).await?.map(|(_, commit)| commit),
-        },
-    };
-    Ok(tip.map(|tip| (repository, tip)))
+    }
+    let of = (&session.id, &session.branch);
+    let newest = NewestWork::find(&app.data, app.store.as_ref(), &session.task, of).await?;
+    Ok(newest.map(|newest| (newest.repository, newest.commit)))
 }
 
 /// The session, unless it belongs to a project that they may not see: then there is none.
