@@ -65,6 +65,18 @@ pub(super) fn find(exit_code: i32, output: &str, surroundings: &Surroundings) ->
     let by_node = lines.iter().any(|line| is_line_of_npm(line));
     let cannot_run = |text: String| Some(Hint { text, cannot_run: true, of_command: true });
     for line in lines.iter().rev() {
+        if let Some((registry, package)) = refused_by_registry(line) {
+            let of = package.map(|name| format!(" for `{name}`")).unwrap_or_default();
+            let prepare = &surroundings.prepare;
+            return Some(Hint {
+                text: format!(
+                    "the test command asks the {registry} registry{of}, which refuses or cannot be reached: `{prepare}` \
+                     installs what the repository declares before tests run; `harvest doctor --reach` tries the registries"
+                ),
+                cannot_run: true,
+                of_command: false,
+            });
+        }
         if let Some(missing) = missing_program(line, by_node).or_else(|| missing_package(line)) {
             if let Some(hint) = surroundings.own_module(&missing) {
                 return Some(hint);
@@ -273,6 +285,26 @@ fn missing_package(line: &str) -> Option<Missing<'_>> {
     })
 }
 
+/// `npm error 502 Bad Gateway - GET http://127.0.0.1:4321/registry/npm/vitest`, and the same of other package managers: the
+/// registry that the gateway could not ask, and the package.
+fn refused_by_registry(line: &str) -> Option<(&str, Option<&str>)> {
+    const REFUSED: [&str; 6] = ["502", "503", "403", "507", "ECONNREFUSED", "Bad Gateway"];
+    let (before, address) = line.split_once("http://127.0.0.1:")?;
+    let (_, path) = address.split_once("/registry/")?;
+    let end = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | ',' | ')' | ':');
+    let (path, after) = path.split_at(path.find(end).unwrap_or(path.len()));
+    if !REFUSED.iter().any(|words| before.contains(words) || after.contains(words)) {
+        return None;
+    }
+    let (registry, rest) = path.split_once('/').unwrap_or((path, ""));
+    let package = match registry {
+        "pypi" => rest.strip_prefix("simple/")?.split('/').next(),
+        "npm" => Some(rest.split("/-/").next().unwrap_or(rest)),
+        _ => None,
+    };
+    Some((registry, package.filter(|name| is_name(name))))
+}
+
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '@' | '+');
     !name.is_empty() && name.len() <= 100 && name.chars().all(plain)
@@ -433,6 +465,43 @@ mod tests {
         let image = Surroundings { on_host: false, ..surroundings() };
         let hint = find(127, "sh: 1: go: not found", &image).map(|hint| hint.text).unwrap_or_default();
         assert!(hint.starts_with("`go` is not in the image of the sandboxes"), "{hint}");
+    }
+
+    #[test]
+    fn a_registry_that_refuses_is_named_with_the_package() {
+        let npm = "npm error code E502\nnpm error 502 Bad Gateway - GET http://127.0.0.1:4321/registry/npm/vitest\nnpm error A \
+                   complete log of this run can be found in: /home/x.log";
+        let cases = [
+            (npm, "the npm registry for `vitest`"),
+            (
+                "npm error 403 403 Forbidden - GET http://127.0.0.1:4321/registry/npm/left-pad",
+                "npm registry for `left-pad`",
+            ),
+            (
+                "ERR_PNPM_FETCH_502  GET http://127.0.0.1:4321/registry/npm/pear: Bad Gateway - 502",
+                "npm registry for `pear`",
+            ),
+            (
+                "requests.exceptions.HTTPError: 502 Server Error: Bad Gateway for url: http://127.0.0.1:4321/registry/pypi/simple/pear/",
+                "pypi registry for `pear`",
+            ),
+            (
+                "go: x/y@v1.0.0: reading http://127.0.0.1:4321/registry/go/x/y/@v/v1.0.0.mod: 502 Bad Gateway",
+                "go registry,",
+            ),
+        ];
+        for (output, expected) in cases {
+            let hint = found(1, output).unwrap_or_else(|| panic!("{output}"));
+            assert!(hint.cannot_run && hint.text.contains(expected), "{}", hint.text);
+            assert!(hint.text.contains(PREPARE) && hint.text.contains("harvest doctor --reach"), "{}", hint.text);
+        }
+        for other in [
+            "GET http://127.0.0.1:4321/registry/npm/vitest 404",
+            "expected 502 from http://127.0.0.1:4321/orders",
+            "GET http://127.0.0.1:4321/registry/npm/vitest",
+        ] {
+            assert_eq!(found(1, other), None, "{other}");
+        }
     }
 
     #[test]

@@ -42,8 +42,14 @@ const TAIL_SHOWN: usize = 8 * 1024;
 /// Of what the tests printed, in the evidence itself.
 const LAST_LINES: usize = 20;
 const LAST_BYTES: usize = 2 * 1024;
-/// pytest names each test only when it is told to.
-const TEST_ENVIRONMENT: [(&str, &str); 2] = [("CI", "true"), ("PYTEST_ADDOPTS", "-v")];
+/// pytest names each test only when it is told to. npm waits a minute between its requests to a registry that cannot be
+/// reached: where tests run, nobody waits for packages.
+const TEST_ENVIRONMENT: [(&str, &str); 4] = [
+    ("CI", "true"),
+    ("PYTEST_ADDOPTS", "-v"),
+    ("npm_config_fetch_retry_mintimeout", "500"),
+    ("npm_config_fetch_retry_maxtimeout", "2000"),
+];
 /// What to set where the tests fail as they did before.
 const ACCEPT: &str = "set `accept_unchanged = true` in harvest.toml to accept such work";
 /// What a shell reports for a program that was killed or ran out of time.

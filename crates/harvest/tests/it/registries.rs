@@ -115,6 +115,24 @@ fn a_task_tells_once_that_a_registry_cannot_be_reached_with_the_way_out() {
     world.assert_nothing_left();
 }
 
+/// npm would wait a minute, and say nothing of where it asked.
+#[test]
+fn tests_that_ask_a_registry_that_cannot_be_reached_end_with_the_reason() {
+    let world = World::new();
+    let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
+    let test = "test $npm_config_fetch_retry_maxtimeout -le 2000 && npx --yes vitest run";
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let args = ["--config", &config, "run", "Fix it", "--json", "--test", test, "--model-script"];
+    let mut run = world.harvest(&args);
+    run.command.arg(script);
+    let ran = run.finish();
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    assert_eq!(outcome["evidence"]["verdict"], "cannot_run", "{outcome:#}");
+    let error = outcome["error"].as_str().unwrap();
+    assert!(error.contains("asks the npm registry for `vitest`, which refuses or cannot be reached"), "{error}");
+    world.assert_nothing_left();
+}
+
 #[test]
 fn the_doctor_tries_every_host_that_the_settings_need() {
     let world = World::new();
