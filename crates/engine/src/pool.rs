@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use harvest_core::{Cost, FailureReason, Outcome, OwnerId, SessionId, TaskId, TaskStatus, Timestamp, TurnId};
-use harvest_store::{Claim, Lease};
+use harvest_store::{Claim, Lease, TurnCounts};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -87,6 +87,15 @@ pub enum Notice {
     Holding {
         why: String,
     },
+    /// Nothing is left to take, and the pool ends when these have ended.
+    WaitsForOthers {
+        /// The tasks that other processes work on.
+        tasks: Vec<TaskId>,
+    },
+    /// Nothing is left to take before a task is tried again.
+    WaitsForRetry {
+        due: Timestamp,
+    },
 }
 
 /// What a pool did. Sums and no list: it may work for weeks.
@@ -137,6 +146,8 @@ pub struct Pool<W = Engine> {
     /// How many agents the configuration asks for; it may change while the pool works.
     sizes: watch::Receiver<Option<usize>>,
     holding: Option<String>,
+    /// It was told what the pool waits for although it has nothing to do.
+    has_told_wait: bool,
     breaker: Breaker,
     /// Turns that nothing more can be done for here.
     broken: BTreeSet<TurnId>,
@@ -178,6 +189,7 @@ impl<W: Workshop> Pool<W> {
             agents,
             sizes,
             holding: None,
+            has_told_wait: false,
             breaker,
             broken: BTreeSet::new(),
             cut_off: Vec::new(),
@@ -302,9 +314,13 @@ impl<W: Workshop> Pool<W> {
                 self.summary.ended = why;
                 return Ok(Round::Ended);
             }
-            if self.limits.until_empty && self.is_empty().await? {
-                self.summary.ended = "the queue is empty".to_owned();
-                return Ok(Round::Ended);
+            if self.limits.until_empty {
+                let turns = self.workshop.counts().await?.turns;
+                if is_empty(&turns) {
+                    self.summary.ended = "the queue is empty".to_owned();
+                    return Ok(Round::Ended);
+                }
+                self.tell_wait(&turns, reclaimed.next_due).await?;
             }
         }
         self.trouble = None;
@@ -619,14 +635,29 @@ impl<W: Workshop> Pool<W> {
         Ok(())
     }
 
-    /// Nothing is left that could be worked on, here or elsewhere. What waits for a failed task waits for a person.
-    async fn is_empty(&self) -> Result<bool, Error> {
-        let turns = self.workshop.counts().await?.turns;
-        Ok(turns.ready + turns.waiting + turns.parked + turns.claimed == 0)
+    /// Tells once what the pool waits for while it has nothing to do. Retries of its own were told when they were put off.
+    async fn tell_wait(&mut self, turns: &TurnCounts, next_due: Option<Timestamp>) -> Result<(), Error> {
+        if self.has_told_wait || turns.ready > 0 {
+            return Ok(());
+        }
+        let tasks = if turns.claimed > 0 { self.workshop.tasks_of_others(&self.owner).await? } else { Vec::new() };
+        let notice = match next_due {
+            _ if !tasks.is_empty() => Notice::WaitsForOthers { tasks },
+            Some(due) if self.taken == 0 => Notice::WaitsForRetry { due },
+            _ => return Ok(()),
+        };
+        self.has_told_wait = true;
+        self.notify(notice).await;
+        Ok(())
     }
 
     async fn notify(&mut self, notice: Notice) {
         self.later.push(notice);
         self.tell_later().await;
     }
+}
+
+/// Nothing is left that could be worked on, here or elsewhere. What waits for a failed task waits for a person.
+fn is_empty(turns: &TurnCounts) -> bool {
+    turns.ready + turns.waiting + turns.parked + turns.claimed == 0
 }

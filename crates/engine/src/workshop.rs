@@ -33,6 +33,10 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     /// The turns that `owner` works on.
     fn turns_of(&self, owner: &OwnerId) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
+    /// The tasks that other owners than this one work on.
+    fn tasks_of_others(&self, _owner: &OwnerId) -> impl Future<Output = Result<Vec<TaskId>, Error>> + Send {
+        async { Ok(Vec::new()) }
+    }
     /// Whether the worker with this lease gave the turn back by itself.
     fn was_given_back(&self, lease: &Lease) -> impl Future<Output = Result<bool, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
@@ -100,6 +104,14 @@ impl Workshop for Engine {
 
     async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
         Ok(self.store().turns_of(owner).await?)
+    }
+
+    async fn tasks_of_others(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+        let mut tasks = Vec::new();
+        for other in self.store().owners().await?.into_iter().filter(|other| other.id != *owner) {
+            tasks.extend(self.store().turns_of(&other.id).await?.into_iter().map(|lease| lease.task));
+        }
+        Ok(tasks)
     }
 
     async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {

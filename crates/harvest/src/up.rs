@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Evidence, Outcome, TaskStatus};
+use harvest_core::{Evidence, Outcome, TaskId, TaskStatus};
 use harvest_engine::{Limits, Notice, Stop, Summary, warm};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -117,8 +117,28 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
             "concurrency: {agents}, set by `harvest queue resize`; `harvest queue resize auto` removes that"
         )),
         Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
+        Notice::WaitsForOthers { .. } | Notice::WaitsForRetry { .. } => return say_wait(notice),
     };
     output::line(&line)
+}
+
+/// Says on standard error what keeps a worker that has nothing to do.
+fn say_wait(notice: &Notice) -> Result<(), output::Closed> {
+    match notice {
+        Notice::WaitsForOthers { tasks } => {
+            let ids: Vec<&str> = tasks.iter().map(TaskId::short).collect();
+            let words = match ids.as_slice() {
+                [id] => format!("task {id} has ended: another process works on it"),
+                ids => format!("tasks {} have ended: other processes work on them", ids.join(", ")),
+            };
+            output::complain(&format!("note: nothing is left to take; waiting until {words}"));
+        }
+        Notice::WaitsForRetry { due } => {
+            output::complain(&format!("note: nothing is left to take before the next retry at {}", local(*due)));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn finished(style: Style, outcome: &Outcome) -> String {
@@ -157,6 +177,7 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
         Notice::Broken { task, error } => json!({ "type": "broken", "task_id": task, "error": error }),
         Notice::Resized { agents, .. } => json!({ "type": "resized", "agents": agents }),
         Notice::Holding { why } => json!({ "type": "holding", "why": why }),
+        Notice::WaitsForOthers { .. } | Notice::WaitsForRetry { .. } => return say_wait(notice),
     })
 }
 

@@ -1,5 +1,7 @@
 //! The queue: `task add`, `up`, `queue`, `convoy`, on the file and on PostgreSQL shared by several workers.
 
+use std::io::{BufRead, BufReader};
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -248,4 +250,38 @@ fn every_task_once_though_a_worker_is_killed_and_another_sleeps() {
     let tidy = world.harvest_at(&data("a"), &["task", "list"]).args(&shared).finish();
     assert_eq!(tidy.exit, Some(0), "{tidy:?}");
     world.assert_nothing_left();
+}
+
+/// What another terminal works on keeps `--until-empty` from ending, and it says so.
+#[test]
+fn a_worker_that_waits_for_another_process_says_so_once() {
+    let world = World::new();
+    world.without_spares();
+    let mut other = world.run_with(&json!([{ "shell": "sleep 987654" }]), &[]).start();
+    let created = other.wait_for_type("task.created");
+    other.wait_for_type("tool.call");
+    let task = created["data"]["task_id"].as_str().unwrap();
+    let mut worker = world.harvest(&["up", "--until-empty", "--json", "--model-script"]);
+    worker.command.arg(world.script(&json!([{}]))).stderr(std::process::Stdio::piped());
+    let mut worker =
+        worker.command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(worker.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let note = format!(
+        "note: nothing is left to take; waiting until task {} has ended: another process works on it",
+        &task[..8]
+    );
+    assert!(said.any(|line| line == note), "it ended without the note");
+    other.signal(Signal::INT);
+    other.finish();
+    assert!(!said.any(|line| line.starts_with("note: nothing is left")), "it was said once");
+    assert!(worker.wait().unwrap().success());
+}
+
+#[test]
+fn statistics_name_the_model_of_a_task_that_names_none() {
+    let world = World::new();
+    let task = world.add("Mend it", &[]);
+    world.json(&["task", "cancel", &task]);
+    let said = world.harvest(&["stats", "--by", "model"]).finish().stdout;
+    assert!(said.contains("the worker's model") && !said.contains("none named"), "{said}");
 }
