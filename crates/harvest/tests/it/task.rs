@@ -323,7 +323,7 @@ fn terminate_kills_an_agent_that_heeds_no_signal_and_keeps_what_was_checkpointed
     let world = World::new();
     // Asked to stop, it continues for the ten minutes that it has.
     world.add_agent("deaf", "text", &format!("trap '' INT TERM; {FIX}; while :; do sleep 1; done"));
-    std::fs::write(world.home().join(".config/harvest/harvest.toml"), "grace = '10m'\n").unwrap();
+    fs::write(world.home().join(".config/harvest/harvest.toml"), "grace = '10m'\n").unwrap();
     let mut running = world.run_with(&json!([{}]), &["--agent", "deaf"]).start();
     let created = running.wait_for_type("task.created");
     running.wait_for_type("checkpoint.created");
