@@ -145,6 +145,7 @@ const LISTS: &[(&str, &[&str])] = &[
     ("METERING", failpoint::METERING),
     ("REATTACH", failpoint::REATTACH),
     ("INTERRUPT", failpoint::INTERRUPT),
+    ("CANCEL", failpoint::CANCEL),
     ("RACE", failpoint::RACE),
     ("PLAN", failpoint::PLAN),
     ("HOSTING", failpoint::HOSTING),
