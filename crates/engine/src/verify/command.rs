@@ -31,7 +31,7 @@ pub async fn find_test_command(mirror: &Mirror, commit: &str) -> Result<Option<S
     }
     let by_file = [
         ("Cargo.toml", "cargo test"),
-        ("go.mod", "go test -v ./..."),
+        ("go.mod", "go test ./..."),
         ("pom.xml", "mvn --batch-mode test"),
         ("gradlew", "./gradlew test"),
         ("build.gradle", "gradle test"),
@@ -65,12 +65,12 @@ async fn for_python(mirror: &Mirror, commit: &str, files: &[String]) -> Result<O
         .is_some_and(|source| source.contains("unittest") && !source.contains("import pytest"));
     Ok(Some(match test.rsplit_once('/') {
         _ if !uses_unittest => "python3 -m pytest".to_owned(),
-        None => "python3 -m unittest discover -v".to_owned(),
+        None => "python3 -m unittest discover".to_owned(),
         // A folder that is no package cannot be imported from the top.
         Some((folder, _)) if files.contains(&format!("{folder}/__init__.py")) => {
-            format!("python3 -m unittest discover -v -s {} -t .", quoted(folder))
+            format!("python3 -m unittest discover -s {} -t .", quoted(folder))
         }
-        Some((folder, _)) => format!("python3 -m unittest discover -v -s {}", quoted(folder)),
+        Some((folder, _)) => format!("python3 -m unittest discover -s {}", quoted(folder)),
     }))
 }
 
