@@ -142,7 +142,7 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
             (Some(branch), _) => branch.as_str(),
             (None, TaskStatus::Completed) => "no changes",
             (None, TaskStatus::Failed | TaskStatus::Cancelled) if task.has_undelivered_work() => "not delivered",
-            (None, TaskStatus::Running | TaskStatus::Interrupted) => "not finished",
+            (None, TaskStatus::Interrupted) => "not finished",
             (None, _) => "",
         };
         table.row([
