@@ -23,6 +23,8 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
         By::Model => "model",
         By::Person => "person",
     };
+    // Tasks that name no model get that of their worker.
+    let unnamed = if heading == "model" { "the worker's model" } else { "none named" };
     let document: Value = match Remote::of(global, &environment)? {
         Some(remote) => remote.get(&path(&options)).await?,
         None => here(global, environment, options).await?,
@@ -38,7 +40,7 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
     }
     let mut table = Table::new(style, &[heading, "completed", "failed", "cancelled", "cost", "wins"]);
     for one in &items {
-        table.row(cells(&one.key, one));
+        table.row(cells(if one.key.is_empty() { unnamed } else { &one.key }, one));
     }
     table.row(cells("total", &total));
     let _ = table.lines().iter().try_for_each(|line| output::line(line));
@@ -72,7 +74,7 @@ fn cells(key: &str, sums: &Sums) -> [Cell; 6] {
         entries => format!("{} of {entries}", sums.wins),
     };
     [
-        Cell::new(if key.is_empty() { "none named".to_owned() } else { clean(key) }).painted(Style::bold),
+        Cell::new(clean(key)).painted(Style::bold),
         number(sums.completed),
         number(sums.failed),
         number(sums.cancelled),
