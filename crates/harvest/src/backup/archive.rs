@@ -235,7 +235,11 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
     let mut found: BTreeMap<String, Entry> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     let mut archive = Archive::new(from);
-    let unreadable = |error: io::Error| Error::Damaged(format!("it is not a backup, or was cut short: {error}"));
+    // Only the system's own errors: those of the parser quote the file, which can be anything.
+    let unreadable = |error: io::Error| {
+        let why = error.raw_os_error().map(|_| format!(": {error}")).unwrap_or_default();
+        Error::Damaged(format!("it is not a backup, or was cut short{why}"))
+    };
     for entry in archive.entries().map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         if manifest.is_some() {

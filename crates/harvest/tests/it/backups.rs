@@ -61,3 +61,14 @@ fn the_note_about_keys_names_what_is_lost_without_those_that_exist() {
     let note = backup("both.tar");
     assert!(note.contains("without them credentials cannot be decrypted and evidence cannot be signed"), "{note}");
 }
+
+#[test]
+fn a_file_that_is_no_backup_is_refused_and_not_quoted() {
+    let world = World::new();
+    let file = world.path().join("notes.txt");
+    std::fs::write(&file, "the combination of the safe is 4711\n".repeat(100)).unwrap();
+    let refused = world.harvest_at(&world.path().join("new"), &["restore", file.to_str().unwrap()]).finish();
+    assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0321]"), "{refused:?}");
+    assert!(refused.stderr.contains("it is not a backup, or was cut short"), "{refused:?}");
+    assert!(!refused.stderr.contains("4711"), "{refused:?}");
+}
